@@ -20,9 +20,9 @@ import aiohttp
 import httptools
 import uvloop
 
-from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.page import FetchRequest
-from crawlfleet.model.crawl import Fetching, Limits, Outcome
+from crawlfleet.crawl.fetch.fetcher import Fetcher
+from crawlfleet.crawl.fetch.messages import FetchRequest
+from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome
 
 AT_ONCE = 16
 LINK = '<p>Some words about a thing, and a <a href="/page/{0}">link to page {0}</a>.</p>\n'

@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 
 from bench.peers import ROOT
-from crawlfleet.core import canonical
+from crawlfleet.core.urls import canonical
 
 QUIET_LOAD: Final = 0.7
 

@@ -25,7 +25,7 @@ from rich.console import Console
 import crawlfleet
 from bench.machine import Machine, machine
 from bench.sheets import Sheet, show
-from crawlfleet.client.sync import BlockingClient
+from crawlfleet.client.blocking import BlockingClient
 from crawlfleet.testing.browser import chromium
 from crawlfleet.testing.local_fleet import LocalFleet
 

@@ -17,11 +17,11 @@ from random import Random
 from rich.console import Console
 from rich.table import Table
 
-from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.lines import Lines
-from crawlfleet.core.placement import default_rules, plan
-from crawlfleet.core.resources import add
-from crawlfleet.core.strategies import BUILT_IN
+from crawlfleet.core.placement.fleet import Fleet
+from crawlfleet.core.placement.plan import default_rules, plan
+from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.resources import add
+from crawlfleet.core.placement.strategies import BUILT_IN
 from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlfleet.core.selectors import make_plan
-from crawlfleet.crawl.reading import PageReader
+from crawlfleet.core.pages.selectors import make_plan
+from crawlfleet.crawl.extract.page_reader import PageReader
 
 URL = "https://shop.example/list/"
 ROUNDS = 7

@@ -27,12 +27,12 @@ from msgspec.structs import replace
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from crawlfleet.backends.memory import MemoryStore
-from crawlfleet.backends.postgres import PostgresStore
-from crawlfleet.backends.sql.postgres import statements
-from crawlfleet.backends.sql.postgres.connections import WRITING
-from crawlfleet.backends.sql.rows import EVENT, EXECUTION, TASK, RowMap
-from crawlfleet.backends.sqlite import WRITER_PRAGMAS, SqliteStore
+from crawlfleet.adapters.store.memory.store import MemoryStore
+from crawlfleet.adapters.store.postgres import statements
+from crawlfleet.adapters.store.postgres.connections import WRITING
+from crawlfleet.adapters.store.postgres.store import PostgresStore
+from crawlfleet.adapters.store.sql.rows import EVENT, EXECUTION, TASK, RowMap
+from crawlfleet.adapters.store.sqlite.store import WRITER_PRAGMAS, SqliteStore
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import make_id
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus

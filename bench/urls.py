@@ -15,13 +15,13 @@ from ada_url import join_url
 from rich.console import Console
 from rich.table import Table
 
-from crawlfleet.core.canonical import Canonicaliser, fingerprint
-from crawlfleet.core.politeness import HostClock
-from crawlfleet.core.robots_rules import parse
-from crawlfleet.core.scope import Territory
-from crawlfleet.core.traps import Variants
+from crawlfleet.core.politeness.host_clock import HostClock
+from crawlfleet.core.urls.canonical import Canonicaliser, fingerprint
+from crawlfleet.core.urls.robots_rules import parse
+from crawlfleet.core.urls.scope import Territory
+from crawlfleet.core.urls.traps import Variants
 from crawlfleet.crawl.links import Links
-from crawlfleet.model.crawl import FAST, Limits, Outcome, Politeness, Scope
+from crawlfleet.model.crawl.parameters import FAST, Limits, Outcome, Politeness, Scope
 
 SITE = "https://shop.example"
 MENU = (

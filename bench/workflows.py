@@ -15,15 +15,17 @@ import msgspec
 from rich.console import Console
 
 from bench.sheets import Sheet, show
-from crawlfleet.backends.memory import MemoryStore
-from crawlfleet.control.keys import Principal
-from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core.admission import AdmissionRules
-from crawlfleet.core.graph import document, validation
-from crawlfleet.core.graph.plan import plan_of
-from crawlfleet.core.rules import default_rules
+from crawlfleet.adapters.store.memory.store import MemoryStore
+from crawlfleet.control.access.keys import Principal
+from crawlfleet.core.placement.rules import default_rules
+from crawlfleet.core.tasks.admission import AdmissionRules
+from crawlfleet.features.workflows.model import LIVE_RUN, RunStatus
+from crawlfleet.features.workflows.rules import document, validation
+from crawlfleet.features.workflows.rules.plan import plan_of
+from crawlfleet.master import ControlPlane
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import (
+from crawlfleet.model.settings import Settings
+from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     LeaseRequest,
     Registration,
@@ -31,8 +33,6 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportKind,
 )
-from crawlfleet.model.settings import Settings
-from crawlfleet.model.workflow import LIVE_RUN, RunStatus
 from crawlfleet.ports.system import System
 
 SIZES = (100, 1_000, 10_000)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from crawlfleet.core.lifecycle import (
+from crawlfleet.core.tasks.lifecycle import (
     EXECUTION_TRANSITIONS,
     NODE_TRANSITIONS,
     TASK_TRANSITIONS,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from crawlfleet.cli.demo import demo_batch
-from crawlfleet.cli.live import LiveTable
+from crawlfleet.cli.fleet.demo import demo_batch
+from crawlfleet.cli.fleet.status_table import LiveTable
 from crawlfleet.testing.demo_shop import ServedShop
 from crawlfleet.testing.local_fleet import LocalFleet, running
 

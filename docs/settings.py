@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet import config
-from crawlfleet.cli.settings_file import grouped
+from crawlfleet.cli.fleet.settings_file import grouped
 
 PAGE: Final = Path(__file__).parent / "reference" / "settings.md"
 HEAD: Final = """\

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crawlfleet.client import Client
-from crawlfleet.crawl.run import Summary
-from crawlfleet.model.crawl import ERRORS, FETCHED
-from crawlfleet.model.crawl_views import CrawlView
-from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.crawl.engine.crawl import Summary
+from crawlfleet.features.crawls.views import CrawlView
+from crawlfleet.model.crawl.figures import CrawlFigures
+from crawlfleet.model.crawl.parameters import ERRORS, FETCHED
 from crawlfleet.testing.known_site import ServedSite
 from crawlfleet.testing.local_fleet import LocalFleet
 from crawlfleet.testing.several_masters import SeveralMasters

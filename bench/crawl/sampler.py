@@ -104,7 +104,7 @@ class Sampler:
 
 def main() -> None:
     output = Path(sys.argv.pop(1))
-    from crawlfleet.cli.program import create_app
+    from crawlfleet.cli.shell.program import create_app
 
     program = create_app()
     sampler = Sampler()

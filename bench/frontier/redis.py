@@ -15,8 +15,8 @@ from redis import asyncio as aio
 
 from bench.frontier.sqlite import Floor
 from bench.frontier.work import Figures, cpu_s, make_batch, rounds_of, rules, work
-from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
-from crawlfleet.model.frontier import Link
+from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
+from crawlfleet.model.crawl.frontier import Link
 from crawlfleet.testing.many_urls import PAGES, fill, link
 from crawlfleet.testing.servers import RedisServer, redis_server
 

@@ -22,9 +22,9 @@ import psutil
 import uvloop
 
 from bench.frontier.work import Figures, make_batch, rounds_of, rules, work
-from crawlfleet.backends.frontier.numbers import queue_key
-from crawlfleet.backends.frontier.sqlite import SqliteFrontier
-from crawlfleet.backends.frontier.tables import PRAGMAS, SCHEMA
+from crawlfleet.adapters.frontier.packing import queue_key
+from crawlfleet.adapters.frontier.sql import PRAGMAS, SCHEMA
+from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
 from crawlfleet.testing.many_urls import HOSTS, PAGES, START, fill, link
 
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 import psutil
 
-from crawlfleet.model.frontier import Commit, FrontierRules, Link
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.frontier import Commit, FrontierRules, Link
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.many_urls import HOSTS, LINKS, PAGES, START, WORKER, link, visits
 
 NEW: Final = 1

@@ -17,7 +17,7 @@ from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import sandbox_in
 from crawlfleet.testing.confined_pool import NOTHING, SPARES, pool_with
 from crawlfleet.testing.executor_suite import Watch, make_assignment
-from crawlfleet.worker.pool import ProcessPool
+from crawlfleet.worker.pool.pool import ProcessPool
 
 WARM_UP: Final = 5
 PAUSE_S: Final = 0.15

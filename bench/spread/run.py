@@ -29,7 +29,7 @@ from bench.spread.contenders import CONTENDERS, Contender
 from bench.spread.figures import Alone, Killed, Report, Settings, Spread, spread_of
 from bench.spread.theirs import PACKAGES, VENV
 from bench.spread.turn import Turn, checked, truth
-from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 
 PARTS: Final = ("latency", "host", "cpu", "kill")

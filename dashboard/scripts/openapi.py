@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.openapi import describe
+from crawlfleet.api.docs.openapi import describe
 
 
 def main(target: Path) -> None:

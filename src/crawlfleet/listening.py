@@ -7,11 +7,11 @@ import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from crawlfleet.core.addresses import url_of
+from crawlfleet.addresses import url_of
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.event_loop import report_failure
 from crawlfleet.model.settings import ServerSettings
-from crawlfleet.trust import ServerCertificate
+from crawlfleet.tls import ServerCertificate
 
 
 def check_exposure(server: ServerSettings) -> None:

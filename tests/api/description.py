@@ -3,6 +3,6 @@
 from typing import Any, Final
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.openapi import describe
+from crawlfleet.api.docs.openapi import describe
 
 DOCUMENT: Final[dict[str, Any]] = describe(ROUTES, version="1.2.3")

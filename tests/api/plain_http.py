@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from crawlfleet.compose.by_url import open_store
 from crawlfleet.compose.master import control_plane
-from crawlfleet.compose.opening import open_store
 from crawlfleet.model.key import Role
 from crawlfleet.model.settings import Settings
 from crawlfleet.testing.local_fleet import LocalFleet, running

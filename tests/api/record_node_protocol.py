@@ -18,24 +18,17 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from crawlfleet.core import talk
+from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.model.bundle import BundleCall
-from crawlfleet.model.frontier_talk import FrontierCall, Open, Talk
-from crawlfleet.model.inquiry import InquiryCall
 from crawlfleet.model.key import Role
-from crawlfleet.model.ledger import (
-    ADDRESS,
-    DOMAIN,
-    HOST,
-    LedgerAsk,
-    Pause,
-    Return,
-    Terms,
-    Want,
-)
-from crawlfleet.model.lock import LockAsk, LockVerb
 from crawlfleet.model.log import Gap, LogLine, Progress
-from crawlfleet.model.messages import (
+from crawlfleet.model.resources import Usage
+from crawlfleet.model.secret import SecretCall
+from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.wire.execution_requests import InquiryCall
+from crawlfleet.model.wire.frontier import FrontierCall, Open, Talk
+from crawlfleet.model.wire.locks import LockAsk, LockVerb
+from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     Departure,
     DrainOrder,
@@ -49,10 +42,17 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportKind,
 )
-from crawlfleet.model.output import Run, Segment, SegmentUpload
-from crawlfleet.model.resources import Usage
-from crawlfleet.model.secret import SecretCall
-from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.wire.output import Run, Segment, SegmentUpload
+from crawlfleet.model.wire.politeness import (
+    ADDRESS,
+    DOMAIN,
+    HOST,
+    LedgerAsk,
+    Pause,
+    Return,
+    Terms,
+    Want,
+)
 from tests.api.plain_http import Master, archive, started
 
 FOLDER: Final = Path(__file__).parent / "recordings"
@@ -277,7 +277,7 @@ def record_frontier(master: Master) -> list[dict[str, Any]]:
         session_id=to.ids["session_id"],
         execution_id=to.ids["execution_id"],
         token=work["token"],
-        data=talk.written(Talk(asks=[Open()])),
+        data=frontier_codec.written(Talk(asks=[Open()])),
     )
     to.say("ask the frontier", "node", f"{node}:frontier", call)
     stale = msgspec.structs.replace(call, token=work["token"] + 1)

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import is_audited
+from crawlfleet.api.http.routing import is_audited
 from crawlfleet.model.key import Role
 from tests.api.plain_http import (
     Master,

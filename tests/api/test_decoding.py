@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.api.audit import AuditQuery
-from crawlfleet.api.decoding import decode_body, decode_query
-from crawlfleet.api.problems import Malformed
+from crawlfleet.api.http.decoding import decode_body, decode_query
+from crawlfleet.api.http.problems import Malformed
+from crawlfleet.api.routes.audit import AuditQuery
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.requests import TaskRequest
 

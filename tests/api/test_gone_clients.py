@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
-from crawlfleet.api.downloads import download
-from crawlfleet.api.serving import LINES_PER_MINUTE, Sparing
-from crawlfleet.model.output import OutputSummary
+from crawlfleet.api.http.serving import LINES_PER_MINUTE, Sparing
+from crawlfleet.api.routes.crawl_downloads import download
+from crawlfleet.model.wire.output import OutputSummary
 from tests.api.plain_http import CrawlingNode, Master, started
 
 BIG: Final = 3_000_000

@@ -16,11 +16,11 @@ import pytest
 from msgspec import inspect
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import Route
-from crawlfleet.client.link import HttpControlLink
+from crawlfleet.api.http.routing import Route
+from crawlfleet.client.node_link import HttpControlLink
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import OLDEST_PROTOCOL, PROTOCOL, Registration
+from crawlfleet.model.wire.node_protocol import OLDEST_PROTOCOL, PROTOCOL, Registration
 from tests.api.plain_http import Master
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -120,7 +120,7 @@ def test_what_masters_answered_is_understood(exchange: dict[str, Any]) -> None:
 
 
 def test_a_node_that_is_too_old_is_told_so() -> None:
-    from crawlfleet.core.registration import registration_problems
+    from crawlfleet.core.nodes.registration import registration_problems
 
     (problem,) = registration_problems(Registration(name="old", protocol=0), {"default"})
     assert problem.field == "protocol"

@@ -9,11 +9,11 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from crawlfleet import __version__
-from crawlfleet.api import page
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.decoding import decode_body
-from crawlfleet.api.openapi import PROBLEMS
-from crawlfleet.api.routing import Nothing, Route
+from crawlfleet.api.docs import html
+from crawlfleet.api.docs.openapi import PROBLEMS
+from crawlfleet.api.http.decoding import decode_body
+from crawlfleet.api.http.routing import Nothing, Route
 from crawlfleet.errors import InvalidRequest
 from tests.api.description import DOCUMENT
 from tests.api.plain_http import Master
@@ -108,23 +108,23 @@ class Seen(HTMLParser):
 
 
 def test_the_page_shows_every_operation_and_loads_nothing() -> None:
-    seen = Seen(page.draw(DOCUMENT))
+    seen = Seen(html.draw(DOCUMENT))
 
     assert {route.name for route in ROUTES} <= seen.anchors
     assert {link[1:] for link in seen.links if link.startswith("#")} <= seen.anchors
     assert {link for link in seen.links if not link.startswith("#")} == {"/api/openapi.json"}
     assert seen.tags.isdisjoint({"script", "link", "img", "iframe", "object", "form"})
     assert seen.attributes.isdisjoint({"style", "src", "onclick", "onload"})
-    assert "url(" not in page.STYLE
-    assert "@import" not in page.STYLE
+    assert "url(" not in html.STYLE
+    assert "@import" not in html.STYLE
 
 
 def test_the_page_cannot_be_made_to_run_anything() -> None:
     hostile = "<script>alert(1)</script>"
     document = {**DOCUMENT, "info": {**DOCUMENT["info"], "title": hostile, "description": hostile}}
 
-    assert "script" not in Seen(page.draw(document)).tags
-    policy = page.HEADERS["Content-Security-Policy"]
+    assert "script" not in Seen(html.draw(document)).tags
+    policy = html.HEADERS["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
 
@@ -140,6 +140,6 @@ def test_the_master_serves_both_to_anyone(master: Master) -> None:
     assert served["info"]["version"] == __version__
     assert reference.status == 200
     assert reference.headers["content-type"] == "text/html; charset=utf-8"
-    for name, value in page.HEADERS.items():
+    for name, value in html.HEADERS.items():
         assert reference.headers[name.lower()] == value
     assert {route.name for route in ROUTES} <= Seen(reference.content.decode()).anchors

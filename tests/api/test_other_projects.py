@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import Route, Scope
+from crawlfleet.api.http.routing import Route, Scope
 from tests.api.plain_http import (
     CrawlingNode,
     Master,

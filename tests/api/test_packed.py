@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.client import transport as transport_module
-from crawlfleet.client.transport import Transport
-from crawlfleet.core.packing import pack, unpack
-from crawlfleet.model.views import TaskPage
+from crawlfleet.client.http import transport as transport_module
+from crawlfleet.client.http.transport import Transport
+from crawlfleet.core.network.compression import pack, unpack
+from crawlfleet.views.tasks import TaskPage
 from tests.api.plain_http import MAX_BODY_MB, Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api packed")]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from crawlfleet.api.dead_letters import Kind
+from crawlfleet.api.routes.dead_letters import Kind
 from crawlfleet.model.key import Role
 from crawlfleet.model.task import ErrorClass
 from tests.api.plain_http import Answer, Master, dead_task, started

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import Route, Scope
+from crawlfleet.api.http.routing import Route, Scope
 from crawlfleet.model.key import Role
 from tests.api.plain_http import (
     CrawlingNode,

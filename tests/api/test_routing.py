@@ -6,7 +6,7 @@ from typing import Any
 from starlette.routing import Match
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import NODES, mount
+from crawlfleet.api.http.routing import NODES, mount
 
 NOBODY: Any = None
 MOUNTED = mount(ROUTES, NOBODY, NOBODY, NOBODY, max_body_bytes=1)

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from crawlfleet.client.transport import Transport, addresses_in
+from crawlfleet.client.http.transport import Transport, addresses_in
 from crawlfleet.errors import MasterUnable, MasterUnreachable, Unauthenticated
-from crawlfleet.model.views import Liveness
+from crawlfleet.views.tasks import Liveness
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

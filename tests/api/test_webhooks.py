@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from crawlfleet.core.signing import is_signed
+from crawlfleet.features.webhooks.rules.signing import is_signed
 from tests.api.plain_http import Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api webhooks")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import ADMINS, NODES, OPERATORS, READERS, Nothing, Route
+from crawlfleet.api.http.routing import ADMINS, NODES, OPERATORS, READERS, Nothing, Route
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text("utf-8")
 ROLES = {

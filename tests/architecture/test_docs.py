@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from crawlfleet.cli.program import create_app
+from crawlfleet.cli.shell.program import create_app
+from crawlfleet.features.schedules.model import Outcome
+from crawlfleet.features.workflows.model import SETTLED, RunStatus
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.project import ClusterStatus, ProjectStatus
-from crawlfleet.model.schedule import Outcome
 from crawlfleet.model.task import TaskStatus
-from crawlfleet.model.workflow import SETTLED, RunStatus
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.core.selectors import make_plan
-from crawlfleet.crawl.extract import Extractor
-from crawlfleet.crawl.markup import Page
+from crawlfleet.core.pages.selectors import make_plan
+from crawlfleet.crawl.extract.extract import Extractor
+from crawlfleet.crawl.extract.markup import Page
 from crawlfleet.errors import InvalidRequest
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "extraction.md").read_text("utf-8")

@@ -32,12 +32,12 @@ LEAST_CPU_S: Final = 0.25
 """For measuring on a busy machine."""
 METHODS: Final = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer")
 SHORT: Final = {
-    "crawlfleet.core.css._OPAQUE": 2_000,  # model.extraction.LONGEST, as the next three
-    "crawlfleet.core.css._COMBINED": 2_000,
-    "crawlfleet.core.css._TAKEN": 2_000,
-    "crawlfleet.core.xpath._HARMLESS": 2_000,
-    "crawlfleet.crawl.charset._META": 4_096,  # charset.PRESCAN_BYTES
-    "crawlfleet.crawl.charset._COMMENT": 4_096,
+    "crawlfleet.core.pages.css._OPAQUE": 2_000,  # model.extraction.LONGEST, as the next three
+    "crawlfleet.core.pages.css._COMBINED": 2_000,
+    "crawlfleet.core.pages.css._TAKEN": 2_000,
+    "crawlfleet.core.pages.xpath._HARMLESS": 2_000,
+    "crawlfleet.crawl.fetch.charset._META": 4_096,  # charset.PRESCAN_BYTES
+    "crawlfleet.crawl.fetch.charset._COMMENT": 4_096,
 }
 """How long the texts are that these ever see, where that is bounded before they are asked."""
 
@@ -274,7 +274,7 @@ def names() -> list[str]:
 
 def test_all_expressions_are_found() -> None:
     assert len(expressions()) > 100
-    assert any("cutting._MARK_UP" in name for name in names())
+    assert any("truncate._MARK_UP" in name for name in names())
     assert any("canonical._ROOTED" in name for name in names())
 
 

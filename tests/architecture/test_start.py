@@ -13,8 +13,8 @@ DEAR = (
     "charset_normalizer",
     "crawlfleet.compose",
     "crawlfleet.config",
-    "crawlfleet.control.supervisor",
-    "crawlfleet.core.attempts",
+    "crawlfleet.master",
+    "crawlfleet.core.tasks.attempts",
     "crawlfleet.worker.agent",
     "dateutil",
     "h2",
@@ -30,15 +30,15 @@ DEAR = (
     "uvicorn",
 )
 NEEDED = (
-    "crawlfleet.backends.frontier.sqlite",
-    "crawlfleet.cli.crawl",
-    "crawlfleet.cli.crawl_display",
-    "crawlfleet.cli.crawl_state",
-    "crawlfleet.cli.loop",
-    "crawlfleet.cli.program",
-    "crawlfleet.crawl.local",
-    "crawlfleet.sinks.jsonl",
-    "crawlfleet.sinks.page_index",
+    "crawlfleet.adapters.frontier.sqlite",
+    "crawlfleet.cli.crawl.command",
+    "crawlfleet.cli.crawl.display",
+    "crawlfleet.cli.crawl.state",
+    "crawlfleet.cli.shell.loop",
+    "crawlfleet.cli.shell.program",
+    "crawlfleet.crawl.engine.local",
+    "crawlfleet.adapters.sinks.jsonl",
+    "crawlfleet.adapters.sinks.page_index",
 )
 
 
@@ -51,7 +51,7 @@ def test_the_flags_of_a_crawl_are_read_without_what_few_crawls_need() -> None:
     assert (
         _imported_by(
             "from contextlib import suppress\n"
-            "from crawlfleet.cli.program import create_app\n"
+            "from crawlfleet.cli.shell.program import create_app\n"
             f"with suppress(SystemExit): create_app(['crawl'])(args={refused})"
         )
         == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from crawlfleet.cli.program import create_app
+from crawlfleet.cli.shell.program import create_app
 from tests.unread_errors import check_told
 
 Run = Callable[..., Result]

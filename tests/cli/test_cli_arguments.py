@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 
-from crawlfleet.cli.arguments import (
+from crawlfleet.cli.shell.arguments import (
     parse_amounts,
     parse_expectations,
     parse_pairs,

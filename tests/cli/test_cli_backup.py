@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Backup, Header, write_backup
-from crawlfleet.compose.opening import open_store
-from crawlfleet.ports.archive import Portion
+from crawlfleet.adapters.store.backup_file import (
+    FORMAT,
+    FORMAT_VERSION,
+    Backup,
+    Header,
+    write_backup,
+)
+from crawlfleet.compose.by_url import open_store
+from crawlfleet.ports.store_archive import Portion
 from tests.handled_signals import handled
 
 Run = Callable[..., Result]
@@ -132,7 +138,7 @@ def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
             os.kill(os.getpid(), number)
             await asyncio.sleep(30)
 
-    monkeypatch.setattr("crawlfleet.compose.opening.open_archive", lambda url: Endless())
+    monkeypatch.setattr("crawlfleet.compose.by_url.open_archive", lambda url: Endless())
     before = saved.read_bytes()
     with handled(signal.SIG_DFL, number):
         stopped = run("backup", "saved", "--data", "fleet", "--force")

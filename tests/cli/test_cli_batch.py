@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.cli import batch, submit, waiting
-from crawlfleet.cli.batch import Entry
-from crawlfleet.cli.command import Desk, for_each
-from crawlfleet.cli.ordering import order_each
-from crawlfleet.cli.output import Output
+from crawlfleet.cli.commands import batch, submit
+from crawlfleet.cli.commands.batch import Entry
+from crawlfleet.cli.shell import waiting
+from crawlfleet.cli.shell.batch_orders import order_each
+from crawlfleet.cli.shell.command import Desk, for_each
+from crawlfleet.cli.shell.output import Output
 from crawlfleet.errors import Conflict, MasterUnreachable
-from crawlfleet.model.views import BatchItem, BatchReply, TaskReceipt
+from crawlfleet.views.tasks import BatchItem, BatchReply, TaskReceipt
 
 
 class Fleet:

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import Result
 
 from crawlfleet import config
-from crawlfleet.cli.connection import Connection, write_connection
-from crawlfleet.cli.settings_file import render
+from crawlfleet.cli.fleet.settings_file import render
+from crawlfleet.cli.shell.connection import Connection, write_connection
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.cli.connection import (
+from crawlfleet.cli.shell.connection import (
     Access,
     Connection,
     find_connection,

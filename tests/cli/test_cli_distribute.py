@@ -10,8 +10,8 @@ import pytest
 from typer.testing import Result
 
 from crawlfleet import config
-from crawlfleet.cli import operate
-from crawlfleet.cli.distribution_file import DistributionFile, read, settings_of
+from crawlfleet.cli.distribution.settings_file import DistributionFile, read, settings_of
+from crawlfleet.cli.fleet import run as operate
 from crawlfleet.errors import ConfigError
 
 Run = Callable[..., Result]

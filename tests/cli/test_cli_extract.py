@@ -14,9 +14,9 @@ from typer.testing import Result
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from crawlfleet.crawl.sinks import open_sink
-from crawlfleet.model.crawl import SinkSpec
-from crawlfleet.model.extraction import Plan
+from crawlfleet.crawl.output.sinks import open_sink
+from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.ports.sink import PageRecord
 
 Run = Callable[..., Result]

@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import Result
 
 from crawlfleet import __version__
-from crawlfleet.cli.program import PARTS, create_app
+from crawlfleet.cli.shell.program import PARTS, create_app
 
 Run = Callable[..., Result]
 
@@ -99,7 +99,7 @@ def test_all_commands_are_there_unless_the_first_word_is_one(words: tuple[str, .
 
 def test_help_needs_no_heavy_module_and_little_time() -> None:
     program = (
-        "import sys; from crawlfleet.cli.program import create_app\n"
+        "import sys; from crawlfleet.cli.shell.program import create_app\n"
         "try: create_app()(['--help'])\n"
         "except SystemExit: print(*sorted(sys.modules))"
     )

@@ -6,10 +6,10 @@ import pytest
 import typer
 from rich.console import Console
 
-from crawlfleet.cli.history import WIDTH, draw_history, sparkline
-from crawlfleet.cli.logs import draw_line
-from crawlfleet.cli.nodes import parse_labels
-from crawlfleet.model.views import LogLineView, NodeHistoryView, NodeSampleView
+from crawlfleet.cli.commands.logs import draw_line
+from crawlfleet.cli.commands.node_history import WIDTH, draw_history, sparkline
+from crawlfleet.cli.commands.nodes import parse_labels
+from crawlfleet.views.tasks import LogLineView, NodeHistoryView, NodeSampleView
 
 
 def sample(minute: int, **fields: float | None) -> NodeSampleView:

@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from crawlfleet.cli.arguments import parse_span
+from crawlfleet.cli.shell.arguments import parse_span
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
 RENEWED_WITHIN_S = 60.0

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from crawlfleet.cli.live import LiveTable
+from crawlfleet.cli.fleet.status_table import LiveTable
 from crawlfleet.errors import Busy, ConfigError
-from crawlfleet.trust import Trust, check_trust, with_pin, without_pin
+from crawlfleet.tls import Trust, check_trust, with_pin, without_pin
 
 Run = Callable[..., Result]
 

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
-from crawlfleet.cli.explain import draw_explanation
-from crawlfleet.cli.nodes import draw_node, draw_nodes
-from crawlfleet.cli.output import Output, cell, facts, printable, since, span, state, table
-from crawlfleet.cli.status import draw_status
-from crawlfleet.cli.tasks import draw_task, draw_tasks
+from crawlfleet.cli.commands.explain import draw_explanation
+from crawlfleet.cli.commands.nodes import draw_node, draw_nodes
+from crawlfleet.cli.commands.tasks import draw_task, draw_tasks
+from crawlfleet.cli.fleet.status import draw_status
+from crawlfleet.cli.shell.output import Output, cell, facts, printable, since, span, state, table
 from crawlfleet.model.explanation import Explanation, NodeVerdict, Reason
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.model.views import (
+from crawlfleet.views.tasks import (
     EventView,
     ExecutionView,
     FleetStatus,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from crawlfleet.cli import packing
+from crawlfleet.cli.commands import bundle_archive
 from crawlfleet.core import archives
 
 
@@ -36,7 +36,7 @@ def names(archive: bytes) -> list[str]:
 
 
 def test_code_is_packed_and_the_rest_is_not(tmp_path: Path) -> None:
-    archive = packing.packed(project(tmp_path / "shop"), ["data/*"])
+    archive = bundle_archive.packed(project(tmp_path / "shop"), ["data/*"])
 
     assert names(archive) == ["scrapy.cfg", "shop/run.sh", "shop/settings.py"]
     assert archives.look_into(archive).settings_module == "shop.settings"
@@ -49,7 +49,7 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     for path in two.rglob("*"):
         os.utime(path, (0, 0))
 
-    assert packing.packed(one) == packing.packed(two)
+    assert bundle_archive.packed(one) == bundle_archive.packed(two)
 
 
 def test_links_are_refused_unless_they_are_left_out(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_links_are_refused_unless_they_are_left_out(tmp_path: Path) -> None:
     (folder / "link").symlink_to("/etc")
 
     with pytest.raises(typer.BadParameter, match="is a link"):
-        packing.packed(folder)
-    assert "scrapy.cfg" in names(packing.packed(folder, ["link"]))
+        bundle_archive.packed(folder)
+    assert "scrapy.cfg" in names(bundle_archive.packed(folder, ["link"]))
 
 
 def test_a_bundle_is_called_as_its_folder_or_file(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_a_bundle_is_called_as_its_folder_or_file(tmp_path: Path) -> None:
     wheel.touch()
     (tmp_path / "shop.zip").touch()
 
-    assert packing.name_of(wheel) == "my_shop"
-    assert packing.name_of(tmp_path / "shop.zip") == "shop"
-    assert packing.name_of(project(tmp_path / "prices")) == "prices"
+    assert bundle_archive.name_of(wheel) == "my_shop"
+    assert bundle_archive.name_of(tmp_path / "shop.zip") == "shop"
+    assert bundle_archive.name_of(project(tmp_path / "prices")) == "prices"
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match="is not there"):
-        packing.archive_of(tmp_path / "none")
+        bundle_archive.archive_of(tmp_path / "none")

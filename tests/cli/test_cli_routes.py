@@ -5,7 +5,7 @@ from typing import Any
 from typer.main import get_command
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.cli.program import create_app
+from crawlfleet.cli.shell.program import create_app
 
 COMMANDS = {
     "create_task": "submit",

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from crawlfleet.cli.trouble import Program
+from crawlfleet.cli.shell.errors import Program
 from crawlfleet.errors import (
     Conflict,
     CrawlfleetError,

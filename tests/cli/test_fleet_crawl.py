@@ -11,18 +11,18 @@ import zstandard
 from typer.testing import Result
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlfleet.cli.crawl_download import pack, records_in
-from crawlfleet.cli.crawl_outputs import outputs_of
-from crawlfleet.cli.crawl_sight import sight_from_afar
-from crawlfleet.cli.crawl_state import CrawlState, Sent
-from crawlfleet.cli.fleet_crawl import Order, check, key_of, request_of, summary_of
-from crawlfleet.crawl.run import Summary
+from crawlfleet.adapters.sinks.warc import Archive
+from crawlfleet.cli.crawl.download import pack, records_in
+from crawlfleet.cli.crawl.fleet import Order, check, key_of, request_of, summary_of
+from crawlfleet.cli.crawl.outputs import outputs_of
+from crawlfleet.cli.crawl.progress import sight_from_afar
+from crawlfleet.cli.crawl.state import CrawlState, Sent
+from crawlfleet.crawl.engine.crawl import Summary
 from crawlfleet.errors import ConfigError, InvalidRequest
-from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness
-from crawlfleet.model.crawl_views import CrawlView, OutputView
-from crawlfleet.model.figures import CrawlFigures, HostReport
+from crawlfleet.features.crawls.views import CrawlView, OutputView
+from crawlfleet.model.crawl.figures import CrawlFigures, HostReport
+from crawlfleet.model.crawl.parameters import CrawlParameters, Fetching, Limits, Politeness
 from crawlfleet.ports.sink import PageRecord
-from crawlfleet.sinks.warc import Archive
 
 Run = Callable[..., Result]
 

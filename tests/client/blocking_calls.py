@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tests.client.blocking_calls
 
-`crawlfleet.client.sync` writes no method twice, so that nothing but this stub tells of them.
+`crawlfleet.client.blocking` writes no method twice, so that nothing but this stub tells of them.
 """
 
 import ast

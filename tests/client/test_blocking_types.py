@@ -11,7 +11,7 @@ from tests.client.blocking_calls import STUB, stub
 
 GOOD = """
 from crawlfleet.client import Client
-from crawlfleet.model.views import TaskReceipt, TaskView
+from crawlfleet.views.tasks import TaskReceipt, TaskView
 
 with Client.blocking("http://127.0.0.1:8470", "k", patience_s=3) as fleet:
     receipt: TaskReceipt = fleet.submit("sleep", {"seconds": 1}, priority=7)

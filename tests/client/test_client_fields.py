@@ -5,10 +5,10 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from crawlfleet.api import audit, dead_letters, tasks
 from crawlfleet.api.app import ROUTES
-from crawlfleet.client import fields
-from crawlfleet.model.administration import DeadLetterSelection
+from crawlfleet.api.routes import audit, dead_letters, tasks
+from crawlfleet.client.http import fields
+from crawlfleet.model.admin_requests import DeadLetterSelection
 from crawlfleet.model.requests import (
     CloneRequest,
     JoinTokenRequest,

@@ -8,8 +8,8 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.errors import InvalidRequest
-from crawlfleet.model.views import BulkReply
-from crawlfleet.model.webhook_views import ResendReply
+from crawlfleet.features.webhooks.views import ResendReply
+from crawlfleet.views.tasks import BulkReply
 
 NOTHING = BulkReply(changed=0, unchanged=0, refused_count=0, refused=[])
 RESENT_NOTHING = ResendReply(resent=0, unchanged=0, unknown=[])

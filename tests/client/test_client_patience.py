@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.client import BlockingClient, Client
-from crawlfleet.client.patience import persist
+from crawlfleet.client.http.retries import persist
 from crawlfleet.errors import (
     Busy,
     Conflict,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import Route
+from crawlfleet.api.http.routing import Route
 from crawlfleet.client import Client
 from crawlfleet.model.key import Role
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from crawlfleet.client import Client
-from crawlfleet.model.views import TaskView
-from crawlfleet.model.workflow_views import RunView
+from crawlfleet.features.workflows.views import RunView
 from crawlfleet.testing.simulation.clock import run_simulated
+from crawlfleet.views.tasks import TaskView
 
 NEVER = float("inf")
 

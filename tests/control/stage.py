@@ -8,15 +8,18 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.backends.memory import MemoryStore
-from crawlfleet.control.keys import Principal
-from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core.admission import AdmissionRules
-from crawlfleet.core.orders import Order, Verb
-from crawlfleet.core.rules import default_rules
+from crawlfleet.adapters.store.memory.store import MemoryStore
+from crawlfleet.control.access.keys import Principal
+from crawlfleet.core.placement.rules import default_rules
+from crawlfleet.core.tasks.admission import AdmissionRules
+from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.master import ControlPlane
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import (
+from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.settings import RetentionSettings, Settings
+from crawlfleet.model.task import JSON_NULL, ErrorClass, Task, TaskError
+from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     Assignment,
     Heartbeat,
@@ -29,13 +32,10 @@ from crawlfleet.model.messages import (
     ReportKind,
     ReportOutcome,
 )
-from crawlfleet.model.requests import TaskRequest
-from crawlfleet.model.settings import RetentionSettings, Settings
-from crawlfleet.model.task import JSON_NULL, ErrorClass, Task, TaskError
-from crawlfleet.ports.bundles import BundleStore
 from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.files import BundleStore
 from crawlfleet.ports.output import OutputStore
-from crawlfleet.ports.sealing import Seal
+from crawlfleet.ports.seal import Seal
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.simulation.clock import SimulatedSystem
 

@@ -1,8 +1,8 @@
 """Deadlines of tasks: submitted as a span, kept as an instant, and heeded by dispatch."""
 
-from crawlfleet.model.messages import ReportKind
 from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.task import ErrorClass, TaskStatus
+from crawlfleet.model.wire.node_protocol import ReportKind
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage
 

@@ -9,19 +9,25 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.backends.memory import MemoryStore
-from crawlfleet.control import following
-from crawlfleet.control.crawls import CrawlVerb
-from crawlfleet.control.events import EventFilter
-from crawlfleet.control.state import FleetState
-from crawlfleet.core.orders import Verb
+from crawlfleet.adapters.store.memory.store import MemoryStore
+from crawlfleet.control.events.stream import EventFilter
+from crawlfleet.control.state import follow
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import Conflict, Unauthenticated
-from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch, ProjectPatch
+from crawlfleet.features.crawls.service import CrawlVerb
+from crawlfleet.model.admin_requests import ClusterPatch, ClusterSettingsPatch, ProjectPatch
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import Note, NoteBatch, OrderAnswer, ReportKind, ReportOutcome
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import RetryPolicy, TaskStatus
+from crawlfleet.model.wire.node_protocol import (
+    Note,
+    NoteBatch,
+    OrderAnswer,
+    ReportKind,
+    ReportOutcome,
+)
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
 from crawlfleet.testing.simulation.shared import SharedMemory
 from tests.control.stage import PlayedNode, Stage, stage
@@ -350,7 +356,7 @@ def test_a_follower_that_is_too_far_behind_loads_anew(
                 await asyncio.sleep(2)
                 assert await on.shared.store.remove_events(before=1e12, limit=20) == 20
             else:
-                monkeypatch.setattr(following, "MOST_BEHIND", 10)
+                monkeypatch.setattr(follow, "MOST_BEHIND", 10)
             on.shared.delay_s = lambda: 0.0
             await on.one.submit()
             await agree(on)

@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 
 from crawlfleet.errors import Conflict, NotFound, PreconditionFailed
-from crawlfleet.model.administration import (
+from crawlfleet.model.admin_requests import (
     ClusterPatch,
     ClusterRequest,
     ClusterSettingsPatch,
     ProjectPatch,
     ProjectRequest,
 )
-from crawlfleet.model.history import Resolution
 from crawlfleet.model.log import LogLine
-from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Note, NoteBatch
 from crawlfleet.model.node import NodeStatus
+from crawlfleet.model.node_sample import Resolution
 from crawlfleet.model.project import DEFAULT_CLUSTER, ClusterStatus, ProjectStatus
 from crawlfleet.model.requests import JoinTokenRequest, NodeChangeRequest
 from crawlfleet.model.settings import SessionSettings, TaskSettings
 from crawlfleet.model.task import TaskStatus
+from crawlfleet.model.wire.node_protocol import Heartbeat, HeartbeatReply, Note, NoteBatch
 from crawlfleet.testing.simulation.clock import EPOCH, run_simulated
 from tests.control.stage import PlayedNode, Stage
 from tests.control.test_masters import agree, two

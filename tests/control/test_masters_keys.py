@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.errors import Conflict, Unauthenticated
+from crawlfleet.master import ControlPlane
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import Registered, Registration
 from crawlfleet.model.requests import JoinTokenRequest, KeyRequest, RotateRequest
+from crawlfleet.model.wire.node_protocol import Registered, Registration
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.test_masters import Two, agree, two
 

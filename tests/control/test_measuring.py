@@ -7,13 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control import measuring
-from crawlfleet.control.gathering import Gathering
+from crawlfleet.control.tasks.shard_parents import Gathering
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.messages import Assignment, Report, ReportBatch, ReportKind, ReportOutcome
 from crawlfleet.model.quality import Decision, MeasuredRun
 from crawlfleet.model.task import TaskStatus
+from crawlfleet.model.wire.node_protocol import (
+    Assignment,
+    Report,
+    ReportBatch,
+    ReportKind,
+    ReportOutcome,
+)
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
 from tests.control.test_masters import two
@@ -30,7 +36,7 @@ from tests.control.test_quality import (
     newest,
     quality,
 )
-from tests.control.test_workflows import start, states
+from tests.features.workflows.test_service import start, states
 
 RECORDED, STALE, LATER = ReportOutcome.RECORDED, ReportOutcome.STALE, ReportOutcome.LATER
 STARTED, SUCCEEDED = ReportKind.STARTED, ReportKind.SUCCEEDED

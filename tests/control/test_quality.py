@@ -7,22 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control import measuring
-from crawlfleet.core.orders import Verb
+from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import Conflict, InvalidRequest, OutputUnavailable, StoreUnavailable
-from crawlfleet.model.messages import Assignment, Report, ReportBatch, ReportKind
-from crawlfleet.model.output import OutputSummary
+from crawlfleet.features.schedules.views import ScheduleRequest
+from crawlfleet.features.workflows.model import Run, RunStatus
 from crawlfleet.model.quality import Decision, Expectations, MeasuredRun, OnDrift, Verdict
 from crawlfleet.model.requests import TaskRequest
-from crawlfleet.model.schedule_views import ScheduleRequest
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import Task, TaskStatus
-from crawlfleet.model.workflow import Run, RunStatus
+from crawlfleet.model.wire.node_protocol import Assignment, Report, ReportBatch, ReportKind
+from crawlfleet.model.wire.output import OutputSummary
 from crawlfleet.ports.store import Change, Committed
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
-from tests.control.test_workflows import start, states, tasks_of
+from tests.features.workflows.test_service import start, states, tasks_of
 
 DONE = (ReportKind.STARTED, ReportKind.SUCCEEDED)
 GOOD = [{"price": number} for number in range(10)]

@@ -5,15 +5,15 @@ import os
 
 import pytest
 
-from crawlfleet.core import turns
-from crawlfleet.core.tenancy import Tenancy
+from crawlfleet.core.placement import fair_share
+from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.errors import Conflict, InvalidRequest
-from crawlfleet.model.allowance import Allowance, Over
-from crawlfleet.model.messages import ReportKind
-from crawlfleet.model.quota_views import QuotaPatch
+from crawlfleet.model.quota import Allowance, Over
 from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.wire.node_protocol import ReportKind
 from crawlfleet.testing.simulation import Scenario, Violation, simulate
 from crawlfleet.testing.simulation.clock import run_simulated
+from crawlfleet.views.quotas import QuotaPatch
 from tests.control.stage import Stage, stage
 
 ALLOWANCES = (
@@ -153,6 +153,6 @@ def test_the_simulation_notices_a_lease_that_is_not_given_back(
 
 @pytest.mark.slow
 def test_the_simulation_notices_a_quota_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "room_for", lambda *_: turns.UNBOUNDED)
+    monkeypatch.setattr(fair_share, "room_for", lambda *_: fair_share.UNBOUNDED)
     with pytest.raises(Violation, match="more than its quota"):
         simulate_all(Scenario(tasks=60, allowances=ALLOWANCES))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.testing.store_suite.commits import CommitTests

@@ -9,19 +9,19 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from crawlfleet.backends.present import Present
-from crawlfleet.control import gathering
-from crawlfleet.control.delays import Delays
-from crawlfleet.control.following import Following
-from crawlfleet.control.gathering import Gathering
-from crawlfleet.control.leases import Leases
-from crawlfleet.control.renewal import Meanwhile, Renewal
-from crawlfleet.control.state import FleetState
-from crawlfleet.core import admission, attempts, shards
-from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.merging import Merger
-from crawlfleet.core.orders import Verb
-from crawlfleet.core.recovery import Retry
+from crawlfleet.adapters.store.acceptance import Present
+from crawlfleet.control.leases.service import Leases
+from crawlfleet.control.state.delays import Delays
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.follow import Following
+from crawlfleet.control.state.refresh import Meanwhile, Renewal
+from crawlfleet.control.tasks import shard_parents
+from crawlfleet.control.tasks.shard_parents import Gathering
+from crawlfleet.core.placement.fleet import Fleet
+from crawlfleet.core.tasks import admission, attempts, parents
+from crawlfleet.core.tasks.merge import Merger
+from crawlfleet.core.tasks.orders import Verb
+from crawlfleet.core.tasks.recovery import Retry
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
@@ -36,7 +36,7 @@ from crawlfleet.testing.simulation import (
     simulate,
 )
 from crawlfleet.testing.simulation.clock import Stalled
-from crawlfleet.worker.session import WorkSession
+from crawlfleet.worker.session.session import WorkSession
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 SEEDS, SEEDS_OF_TWO_MASTERS, WARY_SEEDS = (2_000, 1_000, 100) if SOAK else (30, 10, 3)
@@ -262,8 +262,8 @@ def freed_slots_wake_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_state_is_an_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gathering, "TERMINAL", frozenset(TaskStatus))
-    patch.setattr(shards, "TERMINAL", frozenset(TaskStatus))
+    patch.setattr(shard_parents, "TERMINAL", frozenset(TaskStatus))
+    patch.setattr(parents, "TERMINAL", frozenset(TaskStatus))
 
 
 def nobody_gathers_shards(patch: pytest.MonkeyPatch) -> None:
@@ -282,11 +282,11 @@ def ends_of_shards_are_heard_of_once_at_most(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_retried_shard_forgets_its_parent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shards, "with_parent", lambda _, change, *__, **___: change)
+    patch.setattr(parents, "with_parent", lambda _, change, *__, **___: change)
 
 
 def shards_of_a_cancelled_parent_go_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shards, "_is_meant", lambda verb, _: verb is not Verb.CANCEL)
+    patch.setattr(parents, "_is_meant", lambda verb, _: verb is not Verb.CANCEL)
 
 
 def the_first_shard_is_left_out(patch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.control.measuring import Measuring
-from crawlfleet.core import attempts
 from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.tasks import attempts
 from crawlfleet.model.change import Change
 from crawlfleet.testing.simulation import Scenario, Violation, simulate
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.backends.memory import MemoryStore
-from crawlfleet.control import dispatch
-from crawlfleet.core.orders import Verb
+from crawlfleet.adapters.store.memory.store import MemoryStore
+from crawlfleet.control.leases import dispatch
+from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
-from crawlfleet.model.messages import ReportKind
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings
 from crawlfleet.model.task import ErrorClass, RetryPolicy, TaskStatus
+from crawlfleet.model.wire.node_protocol import ReportKind
 from crawlfleet.ports.store import Committed
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage

@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.lines import Lines
-from crawlfleet.core.placement import Plan, Rules, default_rules, plan
+from crawlfleet.core.placement.fleet import Fleet
+from crawlfleet.core.placement.plan import Plan, Rules, default_rules, plan
+from crawlfleet.core.placement.project_queues import Lines
 from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement, Task

@@ -7,7 +7,7 @@ from crawlfleet.core.attention import LONG_WAIT_S, BlockedHost, Observed, Waitin
 from crawlfleet.model.attention import SEVERITIES, Concern
 from crawlfleet.model.explanation import Cause
 from crawlfleet.model.node import Condition, Health, Node, NodeStatus
-from crawlfleet.model.phrase import Phrase
+from crawlfleet.model.translatable import Phrase
 
 ONLINE = Node(id="node-1", name="ann", created_at=0.0, updated_at=0.0, status=NodeStatus.ONLINE)
 STUCK = Waiting(

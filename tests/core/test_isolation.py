@@ -2,9 +2,6 @@
 
 import pytest
 
-from crawlfleet.core.admission import AdmissionRules, problems_of
-from crawlfleet.core.egress import domain_refusal, refused_address
-from crawlfleet.core.feasibility import class_of, class_reasons
 from crawlfleet.core.isolation import (
     NEEDS,
     RAW_TCP,
@@ -19,11 +16,14 @@ from crawlfleet.core.isolation import (
     offered,
     with_demand,
 )
+from crawlfleet.core.network.egress import domain_refusal, refused_address
+from crawlfleet.core.placement.filters import class_of, class_reasons
+from crawlfleet.core.tasks.admission import AdmissionRules, problems_of
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level
 from crawlfleet.model.node import Node
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Resources
-from crawlfleet.model.sandbox_settings import SandboxSettings
+from crawlfleet.model.settings.sandbox import SandboxSettings
 from crawlfleet.model.task import Requirement
 
 EVERYTHING = Isolation(layers=tuple(Layer))

@@ -13,9 +13,9 @@ UV = Path(sys.executable).parent / "uv"
 
 PLAN_WITH_IT = """
 import msgspec
-from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.lines import Lines
-from crawlfleet.core.placement import default_rules, explain, plan
+from crawlfleet.core.placement.fleet import Fleet
+from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.plan import default_rules, explain, plan
 from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement

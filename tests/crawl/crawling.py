@@ -13,13 +13,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.backends.frontier.sqlite import SqliteFrontier
-from crawlfleet.core.canonical import fingerprint
-from crawlfleet.core.shared_crawl import rules_of
-from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.run import Summary
-from crawlfleet.model.crawl import FAST, CrawlParameters, Fetching, Politeness, Scope, SinkSpec
-from crawlfleet.model.frontier import UrlRecord
+from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
+from crawlfleet.core.crawls.shared_crawl import rules_of
+from crawlfleet.core.urls.canonical import fingerprint
+from crawlfleet.crawl.engine.crawl import Summary
+from crawlfleet.crawl.engine.local import local_crawl
+from crawlfleet.model.crawl.frontier import UrlRecord
+from crawlfleet.model.crawl.parameters import (
+    FAST,
+    CrawlParameters,
+    Fetching,
+    Politeness,
+    Scope,
+    SinkSpec,
+)
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl_figures import assert_agrees

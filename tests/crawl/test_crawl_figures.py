@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.cli.crawl_display import Display
-from crawlfleet.cli.crawl_sight import Sight, sight_of
-from crawlfleet.crawl.desk import Figures, HostMeasure
-from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.run import Progress
-from crawlfleet.crawl.teller import Teller
+from crawlfleet.cli.crawl.display import Display
+from crawlfleet.cli.crawl.progress import Sight, sight_of
+from crawlfleet.crawl.engine.crawl import Progress
+from crawlfleet.crawl.engine.figures import Teller
+from crawlfleet.crawl.engine.local import local_crawl
+from crawlfleet.crawl.work import Figures, HostMeasure
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.crawl_notes import Notes, Spent, Totals
-from crawlfleet.model.frontier import FrontierCounts, HostFigures
+from crawlfleet.model.crawl.frontier import FrontierCounts, HostFigures
+from crawlfleet.model.crawl.notes import Notes, Spent, Totals
 from tests.crawl.crawling import odd_site, parameters_for
 
 
@@ -126,7 +126,7 @@ def test_a_display_that_fails_says_so_and_the_crawl_goes_on(
 
 def test_a_crawl_that_goes_on_has_a_speed_in_its_first_line(monkeypatch: Any) -> None:
     clock = [100.0]
-    monkeypatch.setattr("crawlfleet.cli.crawl_display.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("crawlfleet.cli.crawl.display.time.monotonic", lambda: clock[0])
     display = Display(quiet=False)
     display._rate(Sight(pages=5000))
     clock[0] += 10.0

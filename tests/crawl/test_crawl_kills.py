@@ -10,9 +10,9 @@ import msgspec
 import psutil
 import pytest
 
-from crawlfleet.crawl.engine import HAND_IN_EVERY_S, MOST_HELD_PAGES
-from crawlfleet.crawl.neighbourhood import IN_FLIGHT
-from crawlfleet.crawl.run import Summary
+from crawlfleet.crawl.engine.crawl import Summary
+from crawlfleet.crawl.engine.engine import HAND_IN_EVERY_S, MOST_HELD_PAGES
+from crawlfleet.crawl.politeness.local_limits import IN_FLIGHT
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from tests.crawl.crawling import Command, lines, told, truth, visits
 from tests.crawl_figures import assert_agrees, assert_summary, truth_of

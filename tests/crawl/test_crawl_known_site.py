@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.model.crawl import Limits, Scope
+from crawlfleet.model.crawl.parameters import Limits, Scope
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from tests.crawl.crawling import POLITE, crawl, told, truth, visits
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.crawl import run
-from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.names import Addresses, Names, SystemDirectory
-from crawlfleet.crawl.neighbourhood import Neighbourhood
-from crawlfleet.crawl.suffixes import bundled
-from crawlfleet.model.crawl import CrawlParameters, Politeness
+from crawlfleet.crawl.engine import crawl as run
+from crawlfleet.crawl.engine.local import local_crawl
+from crawlfleet.crawl.fetch.dns import Addresses, Names, SystemDirectory
+from crawlfleet.crawl.fetch.fetcher import Fetcher
+from crawlfleet.crawl.politeness.local_limits import Neighbourhood
+from crawlfleet.crawl.public_suffixes import bundled
+from crawlfleet.model.crawl.parameters import CrawlParameters, Politeness
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import POLITE, OddSite, crawl, odd_site, parameters_for, visits

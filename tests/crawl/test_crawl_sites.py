@@ -10,17 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.backends.frontier.sqlite import SqliteFrontier
-from crawlfleet.core.shared_crawl import rules_of
-from crawlfleet.crawl import admittance, assembly
-from crawlfleet.crawl.assembly import checked
-from crawlfleet.crawl.limited_reader import LimitedReader
-from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.reading import Reading
-from crawlfleet.crawl.run import Crawl
-from crawlfleet.crawl.sinks import open_sink
+from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
+from crawlfleet.core.crawls.shared_crawl import rules_of
+from crawlfleet.crawl.engine import build
+from crawlfleet.crawl.engine.build import checked
+from crawlfleet.crawl.engine.crawl import Crawl
+from crawlfleet.crawl.engine.local import local_crawl
+from crawlfleet.crawl.extract.limited_reader import LimitedReader
+from crawlfleet.crawl.extract.page_reader import Reading
+from crawlfleet.crawl.output.sinks import open_sink
+from crawlfleet.crawl.politeness import robots_gate
 from crawlfleet.errors import SinkUnusable
-from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Outcome, Scope
+from crawlfleet.model.crawl.parameters import CrawlParameters, Fetching, Limits, Outcome, Scope
 from crawlfleet.ports.sink import PageRecord, Sink
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import HASTY, POLITE, OddSite, crawl, odd_site, parameters_for, records
@@ -314,8 +315,8 @@ def test_a_dead_host_is_tried_again_with_its_robots_txt(site: OddSite, tmp_path:
 def test_a_robots_txt_with_an_error_is_waited_for(
     site: OddSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admittance, "FIRST_RETRY_S", 0.3)
-    monkeypatch.setattr("crawlfleet.core.robots_rules.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr(robots_gate, "FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("crawlfleet.core.urls.robots_rules.FIRST_RETRY_S", 0.3)
     answers = [reply(b"", status="503 Busy")]
     site.answers["/robots.txt"] = lambda asked: answers.pop() if answers else reply(b"")
     site.page("/", "/a")
@@ -364,7 +365,7 @@ def test_a_wall_in_place_of_robots_txt_does_not_open_the_site(
 def test_robots_txt_is_read_again_while_a_host_is_held(
     site: OddSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlfleet.core.robots_rules.LIFETIME_S", 0.5)
+    monkeypatch.setattr("crawlfleet.core.urls.robots_rules.LIFETIME_S", 0.5)
     site.answers["/robots.txt"] = reply(b"User-agent: *\nAllow: /\n", content_type="text/plain")
     for number in range(30):
         site.page(f"/{number}", f"/{number + 1}")
@@ -392,7 +393,7 @@ def test_a_page_that_our_reader_fails_on_does_not_end_the_crawl(
                 raise RecursionError("too deep")
             return super().read(body, url, **more)
 
-    monkeypatch.setattr(assembly, "LimitedReader", Failing)
+    monkeypatch.setattr(build, "LimitedReader", Failing)
     site.page("/", "/poison", "/fine")
     site.page("/poison")
     site.page("/fine")
@@ -404,8 +405,8 @@ def test_a_page_that_our_reader_fails_on_does_not_end_the_crawl(
 def test_a_host_that_stays_away_is_given_up_with_all_its_urls(
     site: OddSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlfleet.core.politeness._FIRST_FAILURE_PAUSE_S", 0.01)
-    monkeypatch.setattr("crawlfleet.core.politeness.GIVEN_UP_S", 0.2)
+    monkeypatch.setattr("crawlfleet.core.politeness.host_clock._FIRST_FAILURE_PAUSE_S", 0.01)
+    monkeypatch.setattr("crawlfleet.core.politeness.host_clock.GIVEN_UP_S", 0.2)
     site.page("/", *(f"http://127.0.0.1:9/{number}" for number in range(100)))
     politeness = msgspec.structs.replace(HASTY, retries=50, retry_delay_s=0.0, max_delay_s=0.05)
     crawled = crawl(tmp_path, site.url("/"), politeness=politeness)

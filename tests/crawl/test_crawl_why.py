@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.backends.frontier.sqlite import SqliteFrontier
-from crawlfleet.core.shared_crawl import rules_of
-from crawlfleet.crawl.run import Explanation, explain
-from crawlfleet.model.crawl import Limits, Scope
-from crawlfleet.model.frontier import UrlRecord
+from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
+from crawlfleet.core.crawls.shared_crawl import rules_of
+from crawlfleet.crawl.engine.crawl import Explanation, explain
+from crawlfleet.model.crawl.frontier import UrlRecord
+from crawlfleet.model.crawl.parameters import Limits, Scope
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import POLITE, Command, Crawled, OddSite, crawl, odd_site
 

@@ -9,11 +9,18 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from crawlfleet.core.canonical import Canonicaliser
-from crawlfleet.crawl import run
-from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.names import Addresses, Names, SystemDirectory
-from crawlfleet.model.crawl import CrawlParameters, Limits, Outcome, Politeness, Scope, Urls
+from crawlfleet.core.urls.canonical import Canonicaliser
+from crawlfleet.crawl.engine import crawl as run
+from crawlfleet.crawl.fetch.dns import Addresses, Names, SystemDirectory
+from crawlfleet.crawl.fetch.fetcher import Fetcher
+from crawlfleet.model.crawl.parameters import (
+    CrawlParameters,
+    Limits,
+    Outcome,
+    Politeness,
+    Scope,
+    Urls,
+)
 from crawlfleet.testing.zoo import ANIMALS, Animal, Zoo, open_zoo
 from tests.crawl.crawling import POLITE, Crawled, crawl
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.model.crawl import Outcome, Scope
+from crawlfleet.model.crawl.parameters import Outcome, Scope
 from crawlfleet.testing.demo_shop import CATEGORIES, PRODUCTS, ServedShop
 from tests.crawl.crawling import POLITE, crawl, told
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.core.canonical import Canonicaliser, fingerprint
-from crawlfleet.core.scope import Refusal, Territory
-from crawlfleet.core.traps import Variants
-from crawlfleet.crawl.judgement import Judge
+from crawlfleet.core.urls.canonical import Canonicaliser, fingerprint
+from crawlfleet.core.urls.scope import Refusal, Territory
+from crawlfleet.core.urls.traps import Variants
+from crawlfleet.crawl.engine.outcomes import Judge
+from crawlfleet.crawl.extract.page_reader import PageReader
+from crawlfleet.crawl.fetch.messages import Fetched
 from crawlfleet.crawl.links import MOST_LINKS, Links
-from crawlfleet.crawl.page import Fetched
-from crawlfleet.crawl.reading import PageReader
-from crawlfleet.crawl.suffixes import bundled
-from crawlfleet.model.crawl import CrawlParameters, Limits, Outcome, Scope
-from crawlfleet.model.extraction import Plan
-from crawlfleet.model.frontier import Link, Visit, Waiting
+from crawlfleet.crawl.public_suffixes import bundled
+from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.frontier import Link, Visit, Waiting
+from crawlfleet.model.crawl.parameters import CrawlParameters, Limits, Outcome, Scope
 from tests.sampling import examples
 
 SITE = "https://shop.example"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import OddSite, crawl, odd_site
 

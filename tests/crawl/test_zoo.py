@@ -10,10 +10,10 @@ import psutil
 import pytest
 import uvloop
 
-from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.names import Addresses, Names
-from crawlfleet.crawl.page import Fetched, FetchRequest
-from crawlfleet.model.crawl import Fetching, Limits, Outcome
+from crawlfleet.crawl.fetch.dns import Addresses, Names
+from crawlfleet.crawl.fetch.fetcher import Fetcher
+from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
+from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome
 from crawlfleet.testing.zoo import ANIMALS, Animal, Zoo, open_zoo
 
 LIMITS = Limits(connect_s=2.0, first_byte_s=1.5, idle_s=1.0, total_s=4.0)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request
 
-from crawlfleet.client.sync import BlockingClient
+from crawlfleet.client.blocking import BlockingClient
 from crawlfleet.testing.demo_shop import ServedShop
 from crawlfleet.testing.local_fleet import LocalFleet
 from tests.code_archives import packed

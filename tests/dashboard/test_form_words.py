@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from crawlfleet import plugins
-from crawlfleet.api.notes import whole_schema
+from crawlfleet.api.docs.field_docs import whole_schema
 from crawlfleet.compose.master import BUILT_IN_TASK_TYPES
-from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
+from crawlfleet.model.crawl.user_code import CommandParameters, ScrapyParameters
 
 WORDS = Path(__file__).parents[2] / "dashboard" / "src" / "i18n" / "fields"
 ENGLISH: dict[str, dict[str, Any]] = json.loads((WORDS / "en.json").read_text("utf-8"))

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from crawlfleet.client.transport import Transport
+from crawlfleet.client.http.transport import Transport
 from tests.dashboard.browsing import PATIENCE_MS, Ground, Window
 from tests.dashboard.payloads import PAYLOADS
 

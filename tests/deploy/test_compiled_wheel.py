@@ -11,7 +11,14 @@ import pytest
 from tests.compiled_modules import FILES, ROOT
 
 MODULES = [each.removeprefix("src/").removesuffix(".py").replace("/", ".") for each in FILES]
-SUITES = ("tests/core", "tests/crawl", "tests/conformance", "tests/control", "tests/worker")
+SUITES = (
+    "tests/core",
+    "tests/crawl",
+    "tests/adapters",
+    "tests/control",
+    "tests/features",
+    "tests/worker",
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("compiled wheel")]
 

@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from crawlfleet import __version__, config
-from crawlfleet.cli.program import create_app
+from crawlfleet.cli.shell.program import create_app
 from tests.deploy.deploy_files import (
     COMPOSE,
     DEPLOY,

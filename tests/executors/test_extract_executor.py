@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from crawlfleet.crawl.dial import AddressRefused
+from crawlfleet.crawl.fetch.dial import AddressRefused
 from crawlfleet.executors.extract import BadTrial, Extract, ExtractParameters
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.testing.demo_shop import ServedShop

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
+from crawlfleet.crawl.fetch.dial import AddressRefused, NetworkTrouble
 from crawlfleet.executors.fetch_list import AT_ONCE, FetchedList, ListFetch, Page
 from crawlfleet.executors.http_fetch import (
     BODY_LIMIT,

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from crawlfleet import __version__
-from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
+from crawlfleet.crawl.fetch.dial import AddressRefused, NetworkTrouble
 from crawlfleet.executors.fetch_list import Page
 from crawlfleet.executors.http_fetch import (
     BadRequest,
@@ -22,7 +22,7 @@ from crawlfleet.executors.http_fetch import (
 )
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.testing.executor_suite import ExecutorSuite
-from crawlfleet.worker.pipe import MAX_RESULT_BYTES
+from crawlfleet.worker.pool.protocol import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.slow
 

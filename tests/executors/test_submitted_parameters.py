@@ -5,11 +5,11 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from crawlfleet.core.admission import AdmissionRules, problems_of
-from crawlfleet.core.graph import document, validation
+from crawlfleet.core.tasks.admission import AdmissionRules, problems_of
 from crawlfleet.executors.extract import Extract
 from crawlfleet.executors.http_fetch import HttpFetch
 from crawlfleet.executors.web_crawl import WebCrawl
+from crawlfleet.features.workflows.rules import document, validation
 from crawlfleet.model.requests import TaskRequest
 
 EXECUTORS: Final[dict[str, Any]] = {

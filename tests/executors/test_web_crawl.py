@@ -12,17 +12,24 @@ from uuid import uuid4
 
 import pytest
 
-from crawlfleet.backends.output_folder import OutputFolder
-from crawlfleet.crawl.run import Crawl, Progress
+from crawlfleet.adapters.files.output import OutputFolder
+from crawlfleet.crawl.engine.crawl import Crawl, Progress
 from crawlfleet.errors import ConfigError, SinkUnusable, StoreUnavailable
 from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, Inline, NothingFetched, TooMuch, WebCrawl
-from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
-from crawlfleet.model.extraction import Item
-from crawlfleet.model.frontier import UrlRecord
-from crawlfleet.model.output import Segment
+from crawlfleet.model.crawl.extraction import Item
+from crawlfleet.model.crawl.frontier import UrlRecord
+from crawlfleet.model.crawl.parameters import (
+    CrawlParameters,
+    Fetching,
+    Limits,
+    Politeness,
+    Scope,
+    SinkSpec,
+)
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
+from crawlfleet.model.wire.output import Segment
 from crawlfleet.ports.execution import Measured
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop

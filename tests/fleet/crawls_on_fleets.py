@@ -7,7 +7,7 @@ from typing import Any
 
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.crawl_views import CrawlView
+from crawlfleet.features.crawls.views import CrawlView
 from tests.crawl_figures import assert_shown
 
 

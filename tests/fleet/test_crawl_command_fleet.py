@@ -18,7 +18,7 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlfleet.crawl.run import Summary
+from crawlfleet.crawl.engine.crawl import Summary
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from tests.crawl_figures import assert_summary, truth_of

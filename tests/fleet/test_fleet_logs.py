@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.views import LogLineView
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.views.tasks import LogLineView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("fleet logs")]
 

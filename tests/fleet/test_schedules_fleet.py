@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.schedule_views import FiringView
+from crawlfleet.features.schedules.views import FiringView
 from crawlfleet.testing.servers import postgres_server
 from crawlfleet.testing.several_masters import SeveralMasters, running_all
 

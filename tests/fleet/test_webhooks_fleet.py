@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.core.signing import is_signed
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.features.webhooks.rules.signing import is_signed
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))

@@ -18,27 +18,27 @@ import brotli
 import msgspec
 import zstandard
 
+from crawlfleet.adapters.sinks.csv import CommaSeparated
+from crawlfleet.adapters.sinks.jsonl import JsonLines
+from crawlfleet.adapters.sinks.warc import Archive
 from crawlfleet.core.archives import BadArchive, look_into
-from crawlfleet.core.canonical import Canonicaliser
-from crawlfleet.core.robots_rules import parse
-from crawlfleet.core.robots_tags import addressed, from_headers
-from crawlfleet.core.scope import Territory
-from crawlfleet.core.selectors import make_plan
-from crawlfleet.core.traps import Variants
-from crawlfleet.crawl.charset import is_binary, to_utf8
-from crawlfleet.crawl.cookies import CookieJar
-from crawlfleet.crawl.decoding import Overflowing, Undecodable, decoder
-from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.judgement import Judge, asked_to_wait
-from crawlfleet.crawl.limited_reader import LimitedReader
+from crawlfleet.core.pages.selectors import make_plan
+from crawlfleet.core.urls.canonical import Canonicaliser
+from crawlfleet.core.urls.robots_rules import parse
+from crawlfleet.core.urls.robots_tags import addressed, from_headers
+from crawlfleet.core.urls.scope import Territory
+from crawlfleet.core.urls.traps import Variants
+from crawlfleet.crawl.engine.outcomes import Judge, asked_to_wait
+from crawlfleet.crawl.extract.limited_reader import LimitedReader
+from crawlfleet.crawl.fetch.charset import is_binary, to_utf8
+from crawlfleet.crawl.fetch.cookies import CookieJar
+from crawlfleet.crawl.fetch.decoding import Overflowing, Undecodable, decoder
+from crawlfleet.crawl.fetch.fetcher import Fetcher
+from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.links import Links
-from crawlfleet.crawl.page import Fetched, FetchRequest
-from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Outcome, Scope
-from crawlfleet.model.frontier import Waiting
+from crawlfleet.model.crawl.frontier import Waiting
+from crawlfleet.model.crawl.parameters import CrawlParameters, Fetching, Limits, Outcome, Scope
 from crawlfleet.ports.sink import PageRecord
-from crawlfleet.sinks.csv import CommaSeparated
-from crawlfleet.sinks.jsonl import JsonLines
-from crawlfleet.sinks.warc import Archive
 from tests.fuzzing.web_pages import ADDRESSES, broken, json_document, links, web_page
 
 SITE: Final = "https://shop.example"

@@ -27,13 +27,14 @@ from typing import Any, Final, NamedTuple
 
 import psutil
 
-from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import level_of
+from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
-from crawlfleet.sandbox import kernel, probe
+from crawlfleet.sandbox import probe
+from crawlfleet.sandbox.folder import Premises
+from crawlfleet.sandbox.kernel import syscalls
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.sandbox.premises import Premises
 from crawlfleet.testing.cells import offer_of, run_in_cell
 from tests.sandbox import attempts
 
@@ -394,14 +395,14 @@ def become(user: int, arguments: Sequence[str]) -> None:
     python = Path(sys.base_prefix).resolve()
     closed = [each for each in reversed(python.parents) if not each.stat().st_mode & 0o001]
     if closed:
-        kernel.unshare(kernel.CLONE_NEWNS)
-        kernel.make_private("/")
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        syscalls.make_private("/")
         aside = str(Path(arguments[1]).parent / "aside")
         Path(aside).mkdir()
-        kernel.bind(str(python), aside, kernel.ATTR_READ_ONLY)
-        kernel.mount("tmpfs", str(closed[0]), 0, "mode=755")
+        syscalls.bind(str(python), aside, syscalls.ATTR_READ_ONLY)
+        syscalls.mount("tmpfs", str(closed[0]), 0, "mode=755")
         python.mkdir(parents=True)
-        kernel.bind(aside, str(python), kernel.ATTR_READ_ONLY)
+        syscalls.bind(aside, str(python), syscalls.ATTR_READ_ONLY)
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)

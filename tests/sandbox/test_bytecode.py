@@ -13,8 +13,8 @@ import pytest
 
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.testing.cells import offer_of, sandbox_in
-from crawlfleet.worker.compiling import OUTPUT, Bytecode
-from crawlfleet.worker.environments import Environment, Environments
+from crawlfleet.worker.code.bytecode import OUTPUT, Bytecode
+from crawlfleet.worker.code.environments import Environment, Environments
 from tests.code_archives import packed
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]

@@ -11,21 +11,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import level_of
+from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import launcher, probe
-from crawlfleet.sandbox.egress import EgressProxy, Judge
+from crawlfleet.sandbox.folder import Premises
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.sandbox.premises import Premises
+from crawlfleet.sandbox.network.proxy import EgressProxy, Judge
 from crawlfleet.testing.cells import Ear, look_around, offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
-from crawlfleet.worker.pool import ProcessPool
-from tests.sandbox.test_raw_tcp import Here
+from crawlfleet.worker.pool.pool import ProcessPool
+from tests.sandbox.network.test_raw_tcp import Here
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 

@@ -15,7 +15,7 @@ from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
-from crawlfleet.worker.pool import ProcessPool
+from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 

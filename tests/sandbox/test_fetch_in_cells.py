@@ -15,7 +15,7 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.testing.cells import offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
-from crawlfleet.worker.pool import ProcessPool
+from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
 

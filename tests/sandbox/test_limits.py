@@ -17,14 +17,14 @@ import msgspec
 import psutil
 import pytest
 
-from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import level_of
+from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe, users
+from crawlfleet.sandbox.folder import Premises
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.sandbox.premises import Premises
 from crawlfleet.testing.cells import (
     Ear,
     Rate,

@@ -12,18 +12,18 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from crawlfleet.core.egress import refused_by_lists
+from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.model.isolation import Isolation, Layer, Level
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import Provision
+from crawlfleet.sandbox.folder import Premises
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.sandbox.premises import Premises
 from crawlfleet.testing.cells import offer_of
 from crawlfleet.testing.executor_suite import Watch, make_assignment
-from crawlfleet.worker.pool import ProcessPool
+from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
 

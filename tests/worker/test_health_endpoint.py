@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from crawlfleet.client.probe import HttpProber
+from crawlfleet.client.health_probe import HttpProber
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.worker.health_endpoint import (

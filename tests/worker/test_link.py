@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.client.link import HttpControlLink
+from crawlfleet.client.node_link import HttpControlLink
 from crawlfleet.errors import MasterUnreachable, Refused, Unauthenticated
-from crawlfleet.model.messages import Heartbeat, HeartbeatReply, NodeToken, ReportBatch, ReportReply
+from crawlfleet.model.wire.node_protocol import (
+    Heartbeat,
+    HeartbeatReply,
+    NodeToken,
+    ReportBatch,
+    ReportReply,
+)
 from crawlfleet.ports.execution import Identity
 
 BEAT = HeartbeatReply(node_id="n", timestamp=0.0, status="online")

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from crawlfleet.worker import confining
-from crawlfleet.worker.confining import Masters
+from crawlfleet.worker.pool import confinement
+from crawlfleet.worker.pool.confinement import Masters
 
 
 def test_all_that_is_named_is_closed_by_name_address_and_port() -> None:
@@ -31,7 +31,7 @@ def test_one_that_is_found_later_is_closed_as_well() -> None:
 
 
 def test_a_name_that_leads_elsewhere_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confining, "LOOK_UP_AFTER_S", 0.0)
+    monkeypatch.setattr(confinement, "LOOK_UP_AFTER_S", 0.0)
     answers = ["192.0.2.1", "192.0.2.2"]
 
     async def main() -> tuple[str, ...]:

@@ -12,7 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from crawlfleet.api import (
+from crawlfleet.api.distribution import routes
+from crawlfleet.api.docs import documentation
+from crawlfleet.api.http import metrics
+from crawlfleet.api.http.authentication import Door, Entrance
+from crawlfleet.api.http.measurements import Requests
+from crawlfleet.api.http.problems import place, problem, respond
+from crawlfleet.api.http.routing import Route, mount
+from crawlfleet.api.routes import (
     alerts,
     audit,
     breakers,
@@ -21,17 +28,14 @@ from crawlfleet.api import (
     crawl_work,
     crawls,
     dead_letters,
-    distribution,
-    documentation,
     events,
     executions,
     frontiers,
-    inquiries,
     join_tokens,
     keys,
-    metrics,
+    node_crawls,
     nodes,
-    orders,
+    overview,
     projects,
     quality,
     quotas,
@@ -39,20 +43,16 @@ from crawlfleet.api import (
     schedules,
     secrets,
     segments,
-    sessions,
     settings,
+    sign_in,
     system,
+    task_orders,
     tasks,
     usage,
-    watching,
     webhooks,
     workflows,
 )
-from crawlfleet.api.door import Door, Entrance
-from crawlfleet.api.problems import place, problem, respond
-from crawlfleet.api.requests import Requests
-from crawlfleet.api.routing import Route, mount
-from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.master import ControlPlane
 from crawlfleet.model.settings import ServerSettings
 from crawlfleet.telemetry import Component, logger
 
@@ -60,7 +60,7 @@ log = logger(Component.API)
 
 ROUTES: Final[tuple[Route, ...]] = (
     *tasks.ROUTES,
-    *orders.ROUTES,
+    *task_orders.ROUTES,
     *executions.ROUTES,
     *crawls.ROUTES,
     *crawl_work.ROUTES,
@@ -73,7 +73,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *nodes.ROUTES,
     *segments.ROUTES,
     *frontiers.ROUTES,
-    *inquiries.ROUTES,
+    *node_crawls.ROUTES,
     *breakers.ROUTES,
     *projects.ROUTES,
     *quotas.ROUTES,
@@ -85,13 +85,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     *settings.ROUTES,
     *keys.ROUTES,
     *join_tokens.ROUTES,
-    *sessions.ROUTES,
+    *sign_in.ROUTES,
     *events.ROUTES,
     *audit.ROUTES,
     *system.ROUTES,
-    *watching.ROUTES,
+    *overview.ROUTES,
     *metrics.ROUTES,
-    *distribution.ROUTES,
+    *routes.ROUTES,
     *documentation.routes(lambda: ROUTES),
 )
 

@@ -5,10 +5,10 @@ def main() -> None:
     """The console script."""
     import sys
 
-    from crawlfleet.cli.loading import loading
+    from crawlfleet.cli.shell.loading import loading
 
     with loading():
-        from crawlfleet.cli.program import create_app
+        from crawlfleet.cli.shell.program import create_app
 
         program = create_app(sys.argv[1:])
     program(prog_name="crawlfleet")

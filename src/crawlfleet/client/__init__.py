@@ -1,7 +1,7 @@
 """Talking to a master: for people's programs (`Client`) and for nodes (`HttpControlLink`)."""
 
-from crawlfleet.client.api import Client
-from crawlfleet.client.sync import BlockingClient
-from crawlfleet.trust import Trust
+from crawlfleet.client.blocking import BlockingClient
+from crawlfleet.client.client import Client
+from crawlfleet.tls import Trust
 
 __all__ = ["BlockingClient", "Client", "Trust"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Unpack
 
-from crawlfleet.client.fields import (
+from crawlfleet.client.http.fields import (
     AuditFilters,
     CloneFields,
     CrawlVerb,
@@ -18,7 +18,33 @@ from crawlfleet.client.fields import (
     TasksVerb,
     TaskVerb,
 )
-from crawlfleet.model.administration import (
+from crawlfleet.features.alerts.views import AlertView
+from crawlfleet.features.crawls.views import CrawlItem, CrawlView, HostUses, UrlExplanation
+from crawlfleet.features.crawls.work_views import CrawlWork
+from crawlfleet.features.schedules.views import (
+    BackfillReply,
+    DuePage,
+    FiringView,
+    ScheduleExplanation,
+    ScheduleView,
+)
+from crawlfleet.features.webhooks.views import (
+    DeliveryDetails,
+    DeliveryView,
+    NewWebhook,
+    ResendReply,
+    WebhookDetails,
+    WebhookTest,
+    WebhookView,
+)
+from crawlfleet.features.workflows.views import (
+    RunStepView,
+    RunView,
+    Validation,
+    VersionView,
+    WorkflowView,
+)
+from crawlfleet.model.admin_requests import (
     ClusterHealth,
     ClusterView,
     ConfigurationView,
@@ -26,29 +52,18 @@ from crawlfleet.model.administration import (
     ProjectView,
     SettingView,
 )
-from crawlfleet.model.alert_views import AlertView
 from crawlfleet.model.attention import Concern
-from crawlfleet.model.audit_views import AuditView
-from crawlfleet.model.breaker_views import BreakerList, BreakerView
 from crawlfleet.model.bundle import BundleView
-from crawlfleet.model.crawl_views import CrawlItem, CrawlView, HostUses, UrlExplanation
-from crawlfleet.model.crawl_work import CrawlWork
-from crawlfleet.model.key_views import JoinTokenView, KeyView, NewJoinToken, NewKey
-from crawlfleet.model.quality_views import MeasuredRunView, SeriesView
-from crawlfleet.model.quota_views import QuotaView
-from crawlfleet.model.schedule_views import (
-    BackfillReply,
-    DuePage,
-    FiringView,
-    ScheduleExplanation,
-    ScheduleView,
-)
 from crawlfleet.model.secret import SecretView
-from crawlfleet.model.sign_in import SessionLink, SessionView
 from crawlfleet.model.statistics import Series, Statistics
 from crawlfleet.model.task_types import TaskTypeView
-from crawlfleet.model.usage_views import UsageReport
-from crawlfleet.model.views import (
+from crawlfleet.views.access import JoinTokenView, KeyView, NewJoinToken, NewKey
+from crawlfleet.views.audit_views import AuditView
+from crawlfleet.views.breakers import BreakerList, BreakerView
+from crawlfleet.views.quality import MeasuredRunView, SeriesView
+from crawlfleet.views.quotas import QuotaView
+from crawlfleet.views.sign_in import SessionLink, SessionView
+from crawlfleet.views.tasks import (
     BatchReply,
     BulkReply,
     EventView,
@@ -62,22 +77,7 @@ from crawlfleet.model.views import (
     TaskReceipt,
     TaskView,
 )
-from crawlfleet.model.webhook_views import (
-    DeliveryDetails,
-    DeliveryView,
-    NewWebhook,
-    ResendReply,
-    WebhookDetails,
-    WebhookTest,
-    WebhookView,
-)
-from crawlfleet.model.workflow_views import (
-    RunStepView,
-    RunView,
-    Validation,
-    VersionView,
-    WorkflowView,
-)
+from crawlfleet.views.usage_views import UsageReport
 
 class BlockingCalls:
     def newest_events(

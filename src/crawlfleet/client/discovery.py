@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import psutil  # type: ignore[import-untyped]
 
-from crawlfleet.core.addresses import is_any
+from crawlfleet.addresses import is_any
 from crawlfleet.errors import ConfigError
-from crawlfleet.model.messages import PROTOCOL
+from crawlfleet.model.wire.node_protocol import PROTOCOL
 from crawlfleet.telemetry import Component, logger
 
 if TYPE_CHECKING:

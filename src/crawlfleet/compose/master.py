@@ -10,26 +10,25 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet import config, plugins
-from crawlfleet.backends.bundle_folder import BundleFolder
-from crawlfleet.backends.frontier.shelf import FolderShelf
-from crawlfleet.backends.machine import Machine
-from crawlfleet.backends.output_folder import OutputFolder
-from crawlfleet.backends.sealing import KeySeal
-from crawlfleet.compose.opening import (
+from crawlfleet.adapters.files.bundles import BundleFolder
+from crawlfleet.adapters.files.output import OutputFolder
+from crawlfleet.adapters.frontier.folder import FolderShelf
+from crawlfleet.adapters.machine import Machine
+from crawlfleet.adapters.seal import KeySeal
+from crawlfleet.compose.by_url import (
     open_courier,
     open_frontier_server,
     open_ledger,
     open_locks,
     open_store,
 )
-from crawlfleet.control.eventlog import EventLog
-from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core import dividing
-from crawlfleet.core.admission import AdmissionRules
-from crawlfleet.core.packing import ENCODINGS
-from crawlfleet.core.rules import default_rules
-from crawlfleet.crawl.garbage import look_seldom
-from crawlfleet.crawl.suffixes import registrable
+from crawlfleet.control.events.log_sink import EventLog
+from crawlfleet.core.network.compression import ENCODINGS
+from crawlfleet.core.placement.rules import default_rules
+from crawlfleet.core.tasks import split
+from crawlfleet.core.tasks.admission import AdmissionRules
+from crawlfleet.crawl.engine.gc import look_seldom
+from crawlfleet.crawl.public_suffixes import registrable
 from crawlfleet.errors import ConfigError, FieldProblem
 from crawlfleet.listening import (
     address_of,
@@ -38,9 +37,10 @@ from crawlfleet.listening import (
     listen,
     renewing,
 )
+from crawlfleet.master import ControlPlane
+from crawlfleet.model.crawl.user_code import CommandParameters, ScrapyParameters
 from crawlfleet.model.key import Role
 from crawlfleet.model.settings import ServerSettings, Settings
-from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
 from crawlfleet.ports.store import Store
 from crawlfleet.stop_signals import on_stop_signal
 
@@ -58,7 +58,7 @@ def control_plane(
 ) -> ControlPlane:
     """A control plane over a store, with all strategies and filters that are installed. Secrets
     are sealed with `secrets_key`, or with a key of its own in the data folder."""
-    from crawlfleet.client.probe import HttpProber
+    from crawlfleet.client.health_probe import HttpProber
 
     rules = default_rules(
         default_strategy=settings.dispatch.default_strategy,
@@ -81,7 +81,7 @@ def control_plane(
             strategies=rules.strategies,
             parameter_types=_parameter_types(),
             parameter_checks=_parameter_checks(),
-            divisions=dividing.WITHOUT_LEDGER if settings.ledger == "off" else dividing.RULES,
+            divisions=split.WITHOUT_LEDGER if settings.ledger == "off" else split.RULES,
             registrable=registrable,
         ),
         sinks=[EventLog()],
@@ -118,7 +118,7 @@ async def serve_master(
     import uvicorn
 
     from crawlfleet.api.app import create_app
-    from crawlfleet.api.serving import Served, Server
+    from crawlfleet.api.http.serving import Served, Server
     from crawlfleet.dashboard import Dashboard
 
     check_exposure(settings.server)
@@ -137,7 +137,7 @@ async def serve_master(
                 create_app(control, settings.server, pages=Dashboard()),
                 log_config=None,
                 access_log=False,
-                # Whose word is taken for where a client is, is decided by `api.door`.
+                # `api.http.authentication` decides which proxies may name a client's address.
                 proxy_headers=False,
                 server_header=False,
                 # In an answer it says what requests may be packed with (RFC 7694).

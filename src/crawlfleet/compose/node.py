@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from crawlfleet import config
-from crawlfleet.backends.machine import Machine
-from crawlfleet.backends.uv import UvInstall, find_uv
-from crawlfleet.core.egress import refused_by_lists
+from crawlfleet.adapters.machine import Machine
+from crawlfleet.adapters.uv import UvInstall, find_uv
 from crawlfleet.core.isolation import LABEL, RAW_TCP, allows_raw_tcp, choose
 from crawlfleet.core.isolation import offered as isolation_offer
-from crawlfleet.crawl.garbage import look_seldom
+from crawlfleet.core.network.egress import refused_by_lists
+from crawlfleet.crawl.engine.gc import look_seldom
 from crawlfleet.model.bundle import CAPABILITY as BUNDLES_OFFERED
-from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.secret import CAPABILITY as SECRETS_TAKEN
 from crawlfleet.model.settings import Settings, WorkerSettings
-from crawlfleet.sandbox.opening import open_sandbox
+from crawlfleet.model.wire.node_protocol import PROTOCOL, Registration
+from crawlfleet.sandbox.open import open_sandbox
 from crawlfleet.sandbox.removal import remove
 from crawlfleet.stop_signals import on_stop_signal
-from crawlfleet.trust import Trust, check_trust, without_pin
+from crawlfleet.tls import Trust, check_trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
-from crawlfleet.worker.confining import Masters
 from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
 from crawlfleet.worker.identity import IdentityFile
-from crawlfleet.worker.journal import ReportJournal
+from crawlfleet.worker.machine import UsageMeter, measure_capacity
 from crawlfleet.worker.open_files import allow_many
-from crawlfleet.worker.pool import ProcessPool
-from crawlfleet.worker.process import command_line
-from crawlfleet.worker.usage import UsageMeter, measure_capacity
-from crawlfleet.worker.workshop import workshop_of
+from crawlfleet.worker.pool.confinement import Masters
+from crawlfleet.worker.pool.pool import ProcessPool
+from crawlfleet.worker.pool.process import command_line
+from crawlfleet.worker.pool.workspace import workshop_of
+from crawlfleet.worker.report_journal import ReportJournal
 
 if TYPE_CHECKING:
-    from crawlfleet.client.transport import Transport
+    from crawlfleet.client.http.transport import Transport
 
 
 async def run_worker(
@@ -46,8 +46,8 @@ async def run_worker(
     `master_url` may name several masters, parted by commas; without one they are looked for on the
     local network. A node that has joined before needs no `join_token`.
     """
-    from crawlfleet.client.link import HttpControlLink
-    from crawlfleet.client.transport import Transport
+    from crawlfleet.client.http.transport import Transport
+    from crawlfleet.client.node_link import HttpControlLink
 
     settings = _with_sinks_dir(settings)
     masters = Masters((master_url or "").split(","))

@@ -1,9 +1,9 @@
 """Breakers as people see them: listed, and closed by hand."""
 
-from crawlfleet.control.breakers import reason_for
-from crawlfleet.control.state import FleetState
-from crawlfleet.core.breakers import closed_event
-from crawlfleet.core.targets import TARGET
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.retry_gate import reason_for
+from crawlfleet.core.retries.breakers import closed_event
+from crawlfleet.core.retries.targets import TARGET
 from crawlfleet.errors import NotFound
 from crawlfleet.model.breaker import Breaker, BreakerState
 from crawlfleet.model.change import Change

@@ -13,16 +13,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from crawlfleet.control.state import FleetState
+from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.quality import figures
-from crawlfleet.core.quality.fold import Fold, items_of_lines, items_of_result
-from crawlfleet.core.quality.judging import Baseline, baseline, judge, unjudged
+from crawlfleet.core.quality.profile import Fold, items_of_lines, items_of_result
 from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.quality.verdict import Baseline, baseline, judge, unjudged
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.ids import MEASURED, make_id
-from crawlfleet.model.messages import Report, ReportKind
 from crawlfleet.model.quality import Expectations, Profile, series_key
 from crawlfleet.model.task import Task
+from crawlfleet.model.wire.node_protocol import Report, ReportKind
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System

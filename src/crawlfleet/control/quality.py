@@ -1,7 +1,7 @@
 """What was measured of tasks, series by series, and what people say about it."""
 
 from crawlfleet.control.measuring import Measuring
-from crawlfleet.control.state import FleetState
+from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.quality.recording import decided, undecidable
 from crawlfleet.errors import Conflict
 from crawlfleet.model.quality import Decision, MeasuredRun, series_key

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from crawlfleet.control.state import FleetState
-from crawlfleet.core.quota import Hold, Use, holds, refusal
-from crawlfleet.core.resources import UNITS, demand_of
-from crawlfleet.core.tenancy import dominant_share
-from crawlfleet.model.allowance import NO_LIMITS, Allowance, Quota
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.placement.quota import Hold, Use, holds, refusal
+from crawlfleet.core.placement.resources import UNITS, demand_of
+from crawlfleet.core.placement.tenancy import dominant_share
+from crawlfleet.model.quota import NO_LIMITS, Allowance, Quota
 from crawlfleet.model.task import Task, TaskStatus
 from crawlfleet.model.usage import DAY_S
 from crawlfleet.ports.system import System

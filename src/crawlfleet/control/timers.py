@@ -12,15 +12,15 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.breaker_news import BreakerNews
-from crawlfleet.control.history import NodeHistory
-from crawlfleet.control.leases import Leases, demand_lead
-from crawlfleet.control.node_orders import removal
-from crawlfleet.control.recalls import Recalls
-from crawlfleet.control.state import FleetState
-from crawlfleet.control.terms import Terms
-from crawlfleet.core import attempts
-from crawlfleet.core.lease import Lease
+from crawlfleet.control.breakers import BreakerNews
+from crawlfleet.control.leases.recalls import Recalls
+from crawlfleet.control.leases.service import Leases, demand_lead
+from crawlfleet.control.nodes.history import NodeHistory
+from crawlfleet.control.nodes.orders import removal
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.node_terms import Terms
+from crawlfleet.core.tasks import attempts
+from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import NodeStatus

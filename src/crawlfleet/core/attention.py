@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.core.explanation import in_words
-from crawlfleet.core.health import phrases_of
+from crawlfleet.core.nodes.health import phrases_of
+from crawlfleet.core.placement.explanation import in_words
 from crawlfleet.model.attention import HIGH, LOW, MEDIUM, SEVERITIES, Concern, Subject
 from crawlfleet.model.explanation import Cause
 from crawlfleet.model.node import Health, Node, NodeStatus
-from crawlfleet.model.phrase import Phrase
+from crawlfleet.model.translatable import Phrase
 
 LONG_WAIT_S: Final = 60.0
 """A task that is ready for so long ought to be looked at."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level, Limits
 from crawlfleet.model.resources import Resources
-from crawlfleet.model.sandbox_settings import SandboxSettings
+from crawlfleet.model.settings.sandbox import SandboxSettings
 
 CAPABILITY: Final = "isolation"
 """Under which a node tells the number of its level, and a task the lowest that it accepts."""

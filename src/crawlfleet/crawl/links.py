@@ -13,17 +13,17 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Final
 
-from crawlfleet.core.canonical import Canonicaliser, Place, fingerprint, host_key
-from crawlfleet.core.scope import (
+from crawlfleet.core.urls.canonical import Canonicaliser, Place, fingerprint, host_key
+from crawlfleet.core.urls.host_parts import queue_of
+from crawlfleet.core.urls.scope import (
     NOT_OF_THE_WEB,
     TOO_MANY_LINKS,
     TOO_MANY_VARIANTS,
     Refusal,
     Territory,
 )
-from crawlfleet.core.splitting import queue_of
-from crawlfleet.core.traps import Variants
-from crawlfleet.model.frontier import Link
+from crawlfleet.core.urls.traps import Variants
+from crawlfleet.model.crawl.frontier import Link
 
 REMEMBERED: Final = 131_072
 """Entries of some 250 bytes, 33 MB, and hardly twice that whatever a site does: a link has one or

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Final, Self
 
 import msgspec
 
-from crawlfleet.crawl.charset import UTF8, Text, to_utf8
-from crawlfleet.crawl.trial import try_selectors
+from crawlfleet.crawl.extract.try_selectors import try_selectors
+from crawlfleet.crawl.fetch.charset import UTF8, Text, to_utf8
 from crawlfleet.errors import CrawlfleetError, FieldProblem, InvalidRequest
 from crawlfleet.executors.http_fetch import HttpFetch, HttpFetchParameters, address_problems
 from crawlfleet.model.settings import WorkerSettings

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.crawl.request import read_target
+from crawlfleet.crawl.fetch.request import read_target
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, Measured

@@ -13,16 +13,16 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
-from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.granted import ledger_of
-from crawlfleet.crawl.granted_list import GrantedFetch
-from crawlfleet.crawl.page import Fetched, FetchRequest
-from crawlfleet.crawl.request import header_problem, read_target
-from crawlfleet.crawl.secrets import headers_with_secrets, private_headers
+from crawlfleet.crawl.engine.list_fetcher import GrantedFetch
+from crawlfleet.crawl.fetch.dial import AddressRefused, NetworkTrouble
+from crawlfleet.crawl.fetch.fetcher import Fetcher
+from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
+from crawlfleet.crawl.fetch.request import header_problem, read_target
+from crawlfleet.crawl.fetch.secrets import headers_with_secrets, private_headers
+from crawlfleet.crawl.politeness.ledger_client import ledger_of
 from crawlfleet.errors import CrawlfleetError, FieldProblem
 from crawlfleet.executors.fetch_list import ListFetch, Page
-from crawlfleet.model.crawl import Fetching, Limits, Outcome
+from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, Measured

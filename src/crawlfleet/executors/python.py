@@ -21,7 +21,7 @@ from crawlfleet.errors import CrawlfleetError, PluginError
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context
-from crawlfleet.ports.lock import Lock
+from crawlfleet.ports.locks import Lock
 
 EXIT_CANCELLED: Final = 75
 PROGRESS_INTERVAL_S: Final = 0.1
@@ -94,7 +94,7 @@ def progress(done: float, total: float | None = None) -> None:
 
 def lock(name: str, *, lease_s: float = 30.0, wait_s: float | None = None) -> Lock:
     """A lock of the whole fleet, for `async with` in an `async def` function: one execution of the
-    project holds it at a time. See `crawlfleet.ports.lock`."""
+    project holds it at a time. See `crawlfleet.ports.locks`."""
     return _here().context.lock(name, lease_s=lease_s, wait_s=wait_s)
 
 

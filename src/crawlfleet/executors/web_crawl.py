@@ -9,20 +9,20 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from crawlfleet.crawl.assembly import checked
-from crawlfleet.crawl.fates import fates_of_seeds, in_words
-from crawlfleet.crawl.granted import ledger_of
-from crawlfleet.crawl.local import local_frontier
-from crawlfleet.crawl.office import Member
-from crawlfleet.crawl.placed import PlacedFrontier, placed_frontier, where
-from crawlfleet.crawl.reins import Reins
-from crawlfleet.crawl.run import Crawl, Summary
-from crawlfleet.crawl.secrets import NoSuchSecret, with_secrets
-from crawlfleet.crawl.seeds import seed_problems
-from crawlfleet.crawl.served_frontier import ServedFrontier, served_frontier
-from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
-from crawlfleet.crawl.sinks import name_of, on_node, open_sink, planned, sink_problems
-from crawlfleet.crawl.teller import Teller
+from crawlfleet.crawl.engine.build import checked
+from crawlfleet.crawl.engine.committer import Member
+from crawlfleet.crawl.engine.control import Reins
+from crawlfleet.crawl.engine.crawl import Crawl, Summary
+from crawlfleet.crawl.engine.figures import Teller
+from crawlfleet.crawl.engine.local import local_frontier
+from crawlfleet.crawl.engine.seed_outcomes import fates_of_seeds, in_words
+from crawlfleet.crawl.engine.seeds import seed_problems
+from crawlfleet.crawl.fetch.secrets import NoSuchSecret, with_secrets
+from crawlfleet.crawl.frontier.master import ServedFrontier, served_frontier
+from crawlfleet.crawl.frontier.remote import PlacedFrontier, placed_frontier, where
+from crawlfleet.crawl.output.sinks import name_of, on_node, open_sink, planned, sink_problems
+from crawlfleet.crawl.output.upload import ItemLines, Shipment, runs_in, stream_of
+from crawlfleet.crawl.politeness.ledger_client import ledger_of
 from crawlfleet.errors import (
     CrawlfleetError,
     FieldProblem,
@@ -32,15 +32,15 @@ from crawlfleet.errors import (
 )
 from crawlfleet.event_loop import alongside
 from crawlfleet.executors.crawl_folder import scratch
-from crawlfleet.model.crawl import FLEET, CrawlParameters, Outcome, SinkSpec
-from crawlfleet.model.extraction import EmptyFields, Plan
-from crawlfleet.model.figures import MOST_HOSTS
-from crawlfleet.model.frontier import UrlRecord
-from crawlfleet.model.output import Run
+from crawlfleet.model.crawl.extraction import EmptyFields, Plan
+from crawlfleet.model.crawl.figures import MOST_HOSTS
+from crawlfleet.model.crawl.frontier import UrlRecord
+from crawlfleet.model.crawl.parameters import FLEET, CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
+from crawlfleet.model.wire.output import Run
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import PageRecord, Sink
 

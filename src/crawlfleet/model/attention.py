@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from crawlfleet.model.phrase import Phrase, Said
+from crawlfleet.model.translatable import Phrase, Said
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 SEVERITIES: Final = (HIGH, MEDIUM, LOW)

@@ -5,7 +5,10 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.model.alert import AlertRule
+from crawlfleet.features.alerts.model import AlertRule
+from crawlfleet.features.schedules.model import Firing, Schedule
+from crawlfleet.features.webhooks.model import Delivery, Webhook
+from crawlfleet.features.workflows.model import Run, RunStep, Workflow, WorkflowVersion
 from crawlfleet.model.audit import MOST_SUBJECTS, AuditEntry
 from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -14,12 +17,9 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.quality import MeasuredRun
-from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.model.usage import UsageHour
-from crawlfleet.model.webhook import Delivery, Webhook
-from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 
 NEVER: Final = math.inf
 """The instant that does not come: a claim that lasts as long as its holder."""

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.model.phrase import Phrase, Said
+from crawlfleet.model.translatable import Phrase, Said
 
 SIZE: Final = "size"
 """A cause: the node is smaller than what the task asks for, at work or not."""

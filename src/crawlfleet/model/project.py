@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.model.allowance import NO_LIMITS, Allowance
 from crawlfleet.model.cluster import ClusterSettings
+from crawlfleet.model.quota import NO_LIMITS, Allowance
 
 DEFAULT_PROJECT: Final = "default"
 DEFAULT_CLUSTER: Final = "default"

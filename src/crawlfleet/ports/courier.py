@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from crawlfleet.model.parcel import Parcel, Sent
+from crawlfleet.ports.sender import Parcel, Sent
 
 
 class Courier(Protocol):

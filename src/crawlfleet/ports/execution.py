@@ -7,11 +7,13 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.bundle import BundleCall, BundleReply
-from crawlfleet.model.figures import CrawlFigures
-from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
-from crawlfleet.model.inquiry import Finding, Inquiry, InquiryCall
+from crawlfleet.model.crawl.figures import CrawlFigures
 from crawlfleet.model.log import LogLevel
-from crawlfleet.model.messages import (
+from crawlfleet.model.secret import SecretCall, SecretReply
+from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.wire.execution_requests import Finding, Inquiry, InquiryCall
+from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply
+from crawlfleet.model.wire.node_protocol import (
     Assignment,
     ExecutionOrder,
     Heartbeat,
@@ -26,11 +28,9 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Stream
-from crawlfleet.model.secret import SecretCall, SecretReply
-from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.wire.output import Segment, SegmentReply, SegmentUpload, Stream
 from crawlfleet.ports.ledger import Ledger
-from crawlfleet.ports.lock import Lock
+from crawlfleet.ports.locks import Lock
 
 
 class Context(Protocol):

@@ -7,8 +7,8 @@ may write it has been decided before.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from crawlfleet.model.history import NodeSample, Resolution
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, LogSize
+from crawlfleet.model.node_sample import NodeSample, Resolution
 
 LINE_BYTES: Final = 100
 """What a line takes besides its message and its fields: whose it is, its number, time and level."""

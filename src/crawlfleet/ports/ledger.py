@@ -5,12 +5,12 @@ from typing import Protocol
 
 import msgspec
 
-from crawlfleet.model.ledger import LedgerAsk, LedgerTold
-from crawlfleet.model.ledger_entry import Entry
+from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
 
 
 class Ledger(Protocol):
-    """What a crawl asks; see `crawlfleet.model.ledger`."""
+    """What a crawl asks; see `crawlfleet.model.wire.politeness`."""
 
     async def ask(self, ask: LedgerAsk) -> LedgerTold:
         """Say what is returned, paused and wanted, and hear what may be done. May be said again

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Protocol
 
-from crawlfleet.model.output import OutputSummary, Segment, Stream
+from crawlfleet.model.wire.output import OutputSummary, Segment, Stream
 
 
 class OutputStore(Protocol):

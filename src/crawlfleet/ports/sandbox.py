@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from crawlfleet.model.isolation import Egress, Isolation, Limits
-from crawlfleet.model.messages import Assignment
+from crawlfleet.model.wire.node_protocol import Assignment
 
 P = TypeVar("P")
 

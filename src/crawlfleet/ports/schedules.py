@@ -6,7 +6,7 @@ Both are versioned rows and are written by `Store.commit`, together with the tas
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.model.schedule import Firing, Schedule
+from crawlfleet.features.schedules.model import Firing, Schedule
 
 
 class Schedules(Protocol):

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from crawlfleet.model.extraction import Item
+from crawlfleet.model.crawl.extraction import Item
 
 
 class PageRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ All of them are versioned rows and are written by `Store.commit`.
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.model.alert import AlertRule
-from crawlfleet.model.webhook import Delivery, DeliveryStatus, Webhook
+from crawlfleet.features.alerts.model import AlertRule
+from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Webhook
 
 
 class Webhooks(Protocol):

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from crawlfleet.model.workflow import Run, RunStatus, RunStep, Workflow, WorkflowVersion
+from crawlfleet.features.workflows.model import Run, RunStatus, RunStep, Workflow, WorkflowVersion
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):

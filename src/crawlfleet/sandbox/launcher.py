@@ -17,14 +17,14 @@ from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import spec
-from crawlfleet.sandbox.cell import LocalCell
-from crawlfleet.sandbox.cgroups import Group, Groups, GroupsV1, GroupsV2, remove_all
-from crawlfleet.sandbox.egress import EgressProxy, Judge
-from crawlfleet.sandbox.nest import KEPT_VARIABLES, Nest
-from crawlfleet.sandbox.plans import PROXY_PORT, PROXY_URL, SCRATCH, Plans, WayOut, with_wardens
-from crawlfleet.sandbox.premises import Premises
-from crawlfleet.sandbox.raw_tcp import RawTcp
-from crawlfleet.sandbox.spares import Spares
+from crawlfleet.sandbox.cell.cell import LocalCell
+from crawlfleet.sandbox.cell.forkserver import KEPT_VARIABLES, Nest
+from crawlfleet.sandbox.cell.plan import PROXY_PORT, PROXY_URL, SCRATCH, Plans, WayOut, with_wardens
+from crawlfleet.sandbox.cell.prepared_cells import Spares
+from crawlfleet.sandbox.folder import Premises
+from crawlfleet.sandbox.kernel.cgroups import Group, Groups, GroupsV1, GroupsV2, remove_all
+from crawlfleet.sandbox.network.proxy import EgressProxy, Judge
+from crawlfleet.sandbox.network.raw_tcp import RawTcp
 from crawlfleet.sandbox.users import COMMON, Users
 from crawlfleet.telemetry import Component, logger
 

@@ -23,8 +23,10 @@ import msgspec
 
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Limits
-from crawlfleet.sandbox import kernel, landlock, seccomp, sights, users, world
-from crawlfleet.sandbox.cgroups import Groups, GroupsV1, GroupsV2
+from crawlfleet.sandbox import users
+from crawlfleet.sandbox.cell import filesystem, visible_files
+from crawlfleet.sandbox.kernel import landlock, seccomp, syscalls
+from crawlfleet.sandbox.kernel.cgroups import Groups, GroupsV1, GroupsV2
 from crawlfleet.sandbox.spec import Bind, CellSpec
 
 WAIT_S: Final = 30.0
@@ -92,7 +94,7 @@ def _checks() -> dict[Layer, Callable[[], None]]:
     agent = os.getppid()  # who asked: it and this are all that may be moved
     checks: dict[Layer, Callable[[], None]] = {
         Layer.RLIMITS: _limit,
-        Layer.WATCHDOG: kernel.adopt_orphans,
+        Layer.WATCHDOG: syscalls.adopt_orphans,
         Layer.NO_NEW_PRIVILEGES: _forbid,
         Layer.SECCOMP: _filter,
         Layer.LANDLOCK: _restrict,
@@ -113,17 +115,17 @@ def _limit() -> None:
 
 
 def _forbid() -> None:
-    kernel.drop_capabilities()
-    kernel.forbid_new_privileges()
+    syscalls.drop_capabilities()
+    syscalls.forbid_new_privileges()
     status = Path("/proc/self/status").read_text()
     _expect("NoNewPrivs:\t1" in status and "CapEff:\t0000000000000000" in status)
 
 
 def _filter() -> None:
-    kernel.forbid_new_privileges()
-    kernel.install_filter(seccomp.program(own_world=True))
+    syscalls.forbid_new_privileges()
+    syscalls.install_filter(seccomp.program(own_world=True))
     try:
-        kernel.unshare(0)
+        syscalls.unshare(0)
     except OSError as error:
         _expect(error.errno == errno.EPERM)
     else:
@@ -131,7 +133,7 @@ def _filter() -> None:
 
 
 def _restrict() -> None:
-    kernel.forbid_new_privileges()
+    syscalls.forbid_new_privileges()
     landlock.restrict(readable=("/usr",), writable=(), devices=(), ports=())
     try:
         list(Path("/etc").iterdir())
@@ -148,23 +150,23 @@ def _become_another() -> None:
 
 def _own_users(uid: int | None) -> None:
     made = CellSpec(layers=(Layer.USER_NAMESPACE,), scratch="/", uid=uid)
-    world.leave(made)
-    world.become_nobody(made)
+    filesystem.leave(made)
+    filesystem.become_nobody(made)
     _expect(os.getuid() == (os.getuid() if uid is None else uid))
 
 
 def _leave(layer: Layer, uid: int | None) -> None:
     made = CellSpec(layers=(Layer.USER_NAMESPACE, layer), scratch="/", uid=uid)
-    world.leave(made)
-    _in_child(lambda: world.settle(made))
+    filesystem.leave(made)
+    _in_child(lambda: filesystem.settle(made))
 
 
 def _redirect() -> None:
     uid = None if tried(_become_another) else users.COMMON
     layers = (Layer.USER_NAMESPACE, Layer.NET_NAMESPACE)
     made = CellSpec(layers=layers, scratch="/", uid=uid, proxy_port=3128, raw_tcp=True)
-    world.leave(made)
-    world.settle(made)
+    filesystem.leave(made)
+    filesystem.settle(made)
 
 
 def _build(uid: int | None) -> None:
@@ -175,13 +177,13 @@ def _build(uid: int | None) -> None:
         scratch="/tmp/cell",  # noqa: S108 (the cell's own)
         uid=uid,
         disk_bytes=1 << 20,
-        binds=tuple(Bind(path) for path in sights.system()),
-        links=sights.links_of(),
+        binds=tuple(Bind(path) for path in visible_files.system()),
+        links=visible_files.links_of(),
     )
 
     def see() -> None:
-        world.build(made, base, None)
-        world.become_nobody(made)
+        filesystem.build(made, base, None)
+        filesystem.become_nobody(made)
         _expect(Path("/proc/self").exists() and not Path(base).exists())
         try:
             Path("/usr/crawlfleet").touch()
@@ -190,7 +192,7 @@ def _build(uid: int | None) -> None:
         raise OSError("the root could be written to")
 
     def go() -> None:
-        world.leave(made)
+        filesystem.leave(made)
         _in_child(see)
 
     try:

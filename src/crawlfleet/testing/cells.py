@@ -21,13 +21,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import psutil  # type: ignore[import-untyped]
 
-from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import at_level, level_of
+from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.model.isolation import Egress, Isolation, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
+from crawlfleet.sandbox.folder import Premises
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.sandbox.premises import Premises
 
 PATIENCE_S: Final = 60.0
 LOOK_AGAIN_S: Final = 0.002

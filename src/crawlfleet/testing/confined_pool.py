@@ -15,7 +15,7 @@ from crawlfleet.ports.sandbox import Sandbox
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import Leavings, left_since, look_around, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
-from crawlfleet.worker.pool import ProcessPool
+from crawlfleet.worker.pool.pool import ProcessPool
 
 SPARES: Final = SandboxSettings().spare_cells
 PAUSE_S: Final = 0.1

@@ -16,11 +16,12 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from crawlfleet.backends.machine import Machine
-from crawlfleet.client.link import HttpControlLink
-from crawlfleet.client.transport import Transport
-from crawlfleet.model.inquiry import Finding
-from crawlfleet.model.messages import (
+from crawlfleet.adapters.machine import Machine
+from crawlfleet.client.http.transport import Transport
+from crawlfleet.client.node_link import HttpControlLink
+from crawlfleet.model.resources import Usage
+from crawlfleet.model.wire.execution_requests import Finding
+from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     Assignment,
     ExecutionOrder,
@@ -31,12 +32,11 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.output import Stream
-from crawlfleet.model.resources import Usage
+from crawlfleet.model.wire.output import Stream
 from crawlfleet.ports.execution import Attempt, Observer
 from crawlfleet.testing.simulation.faults import KeptIdentity
 from crawlfleet.worker.agent import Agent
-from crawlfleet.worker.journal import ReportJournal
+from crawlfleet.worker.report_journal import ReportJournal
 
 SLOTS: Final = 4
 TASK_TYPE: Final = "load"

@@ -21,16 +21,16 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from crawlfleet.model.inquiry import Inquiry
 from crawlfleet.model.log import LogLevel
-from crawlfleet.model.messages import Assignment, OrderAnswer
-from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
+from crawlfleet.model.wire.execution_requests import Inquiry
+from crawlfleet.model.wire.node_protocol import Assignment, OrderAnswer
+from crawlfleet.model.wire.output import Segment, Stream
 from crawlfleet.ports.execution import Attempt, NoCode, NoSecrets
-from crawlfleet.worker import pipe
-from crawlfleet.worker.pool import ProcessPool
-from crawlfleet.worker.process import command_line, environment
+from crawlfleet.worker.pool import protocol
+from crawlfleet.worker.pool.pool import ProcessPool
+from crawlfleet.worker.pool.process import command_line, environment
 
 PATIENCE_S: Final = 20.0
 """Longer than anything takes on a busy machine."""
@@ -236,9 +236,9 @@ class ExecutorSuite:
                 process.kill()
 
     def _greet(self, process: subprocess.Popen[bytes]) -> None:
-        hello = msgspec.to_builtins(pipe.hello_of(self.settings))
+        hello = msgspec.to_builtins(protocol.hello_of(self.settings))
         # No more than what is answered here.
-        _tell(process, {**hello, "takes": [pipe.SEGMENTS], "a_new_field": [1]})
+        _tell(process, {**hello, "takes": [protocol.SEGMENTS], "a_new_field": [1]})
 
 
 def _tell(process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:

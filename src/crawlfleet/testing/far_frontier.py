@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.client.link import HttpControlLink
-from crawlfleet.client.transport import Transport
-from crawlfleet.crawl.served_frontier import ServedFrontier
+from crawlfleet.client.http.transport import Transport
+from crawlfleet.client.node_link import HttpControlLink
+from crawlfleet.crawl.frontier.master import ServedFrontier
 from crawlfleet.errors import FrontierRefused
-from crawlfleet.model.frontier import FrontierRules
-from crawlfleet.model.frontier_talk import FrontierCall, Standing
-from crawlfleet.model.messages import (
+from crawlfleet.model.crawl.frontier import FrontierRules
+from crawlfleet.model.wire.frontier import FrontierCall, Standing
+from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     Assignment,
     LeaseRequest,

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from crawlfleet.core import granting
-from crawlfleet.model.ledger import LedgerAsk, LedgerTold, Pause, Return, Terms, Want
-from crawlfleet.model.ledger_entry import Entry
+from crawlfleet.core.politeness import ledger
+from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold, Pause, Return, Terms, Want
 from crawlfleet.ports.ledger import LedgerBook
 
 DEADLINE_S = 60.0
@@ -52,11 +52,11 @@ def on_book(test: Callable[[H, LedgerBook], Awaitable[None]]) -> Callable[[H, Pa
 
 async def say(book: LedgerBook, name: str, ask: LedgerAsk, *, old: bool = True) -> LedgerTold:
     """A whole exchange, as a master does it; `old` as if the book had been begun long ago."""
-    keys = sorted(granting.keys_of(ask))
+    keys = sorted(ledger.keys_of(ask))
     while True:
         page = await book.read(keys)
         born = page.now - 1000.0 if old else page.born
-        changes, told = granting.exchange(
+        changes, told = ledger.exchange(
             page.entries, ask, name=name, now=page.now, born=born, living=lambda _: True
         )
         if await book.write(page, changes):

@@ -141,9 +141,9 @@ def _kind(process: psutil.Process) -> str:
         command, name = process.cmdline(), process.name()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return "gone"
-    if "crawlfleet.sandbox.nursery" in command:
+    if "crawlfleet.sandbox.cell.forkserver_main" in command:
         return "executor" if name == "cell" else "sandbox"
-    if "crawlfleet.worker.child" in command:
+    if "crawlfleet.worker.executor.main" in command:
         return "executor"
     # The word after `-m crawlfleet`; the leash that starts a process has it too.
     return command[command.index("crawlfleet") + 1] if "crawlfleet" in command else "other"

@@ -19,9 +19,16 @@ from typing import Final
 import msgspec
 import psutil  # type: ignore[import-untyped]
 
-from crawlfleet.model.crawl import Outcome
-from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostLease, Link, Visit
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.frontier import (
+    Commit,
+    FrontierRules,
+    HostCommit,
+    HostLease,
+    Link,
+    Visit,
+)
+from crawlfleet.model.crawl.parameters import Outcome
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.servers import RedisServer, redis_server
 
 HOSTS: Final = 50
@@ -161,7 +168,7 @@ def measured(store: str, dedup: str, urls: int) -> Told:
 
 
 async def _on_sqlite(dedup: str, urls: int) -> Told:
-    from crawlfleet.backends.frontier.sqlite import SqliteFrontier
+    from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
 
     with _folder() as folder:
         frontier = SqliteFrontier(path=folder / "crawl.db", rules=_rules(dedup, urls))
@@ -173,7 +180,7 @@ async def _on_sqlite(dedup: str, urls: int) -> Told:
 
 
 async def _on_redis(server: RedisServer, dedup: str, urls: int) -> Told:
-    from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
+    from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 
     frontier = RedisFrontier(url=server.url(), crawl="many", rules=_rules(dedup, urls))
     await frontier.open()

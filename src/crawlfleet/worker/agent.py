@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.errors import Conflict, MasterUnreachable, Refused
 from crawlfleet.event_loop import alongside
-from crawlfleet.model.messages import PROTOCOL, Registered, Registration
+from crawlfleet.model.wire.node_protocol import PROTOCOL, Registered, Registration
 from crawlfleet.ports.execution import (
     ControlLink,
     ExecutorPool,
@@ -23,14 +23,14 @@ from crawlfleet.ports.execution import (
 )
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
-from crawlfleet.worker.environments import Environments
-from crawlfleet.worker.handing_in import HandingIn
+from crawlfleet.worker.backoff import Pauses
+from crawlfleet.worker.code.environments import Environments
+from crawlfleet.worker.code.prewarming import Warming
 from crawlfleet.worker.health_endpoint import Nameplate
-from crawlfleet.worker.notes import LOG_BYTES
-from crawlfleet.worker.pauses import Pauses
-from crawlfleet.worker.session import Measure, WorkSession
-from crawlfleet.worker.session_end import SessionEnd
-from crawlfleet.worker.warming import Warming
+from crawlfleet.worker.redelivery import HandingIn
+from crawlfleet.worker.session.log_forwarding import LOG_BYTES
+from crawlfleet.worker.session.session import Measure, WorkSession
+from crawlfleet.worker.session.session_end import SessionEnd
 
 log = logger(Component.WORKER)
 FIRST_PAUSE_S: Final = 0.2

@@ -1,8 +1,8 @@
 """A strategy and a filter of one's own: copy this package and change the two functions."""
 
-from crawlfleet.core.columns import NodeColumns
-from crawlfleet.core.feasibility import NodeClass
-from crawlfleet.core.strategies import Ranking
+from crawlfleet.core.placement.columns import NodeColumns
+from crawlfleet.core.placement.filters import NodeClass
+from crawlfleet.core.placement.strategies import Ranking
 from crawlfleet.model.task import Requirement
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from crawlfleet.core.quality.fold import Fold
+from crawlfleet.core.quality.profile import Fold
 from crawlfleet.model.quality import Expectations, Profile
 
 CRAWLERS: Final = frozenset({"web_crawl", "scrapy_spider"})

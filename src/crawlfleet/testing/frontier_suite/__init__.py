@@ -29,6 +29,6 @@ class BloomFrontierSuite(
 
 
 class FrontierSuite(BloomFrontierSuite, DepthTests, CrawlTests):
-    """Every sentence of `crawlfleet.ports.frontier`, as a test."""
+    """Every sentence of `crawlfleet.ports.frontier.frontier`, as a test."""
 
     DEDUP = "exact"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.model.frontier import Commit, HostCommit, HostState
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.frontier import Commit, HostCommit, HostState
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     ME,
     NOW,

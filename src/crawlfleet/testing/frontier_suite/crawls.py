@@ -21,8 +21,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.model.crawl import Outcome
-from crawlfleet.model.frontier import Commit, HostCommit, HostLease, Link, Retry, Visit
+from crawlfleet.model.crawl.frontier import Commit, HostCommit, HostLease, Link, Retry, Visit
+from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.frontier_suite.harness import NOW, Harness, link
 
 T = TypeVar("T")

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from crawlfleet.model.frontier import Visit
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.frontier import Visit
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,

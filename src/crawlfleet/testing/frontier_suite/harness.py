@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec.structs import replace
 
-from crawlfleet.model.crawl import Outcome
-from crawlfleet.model.frontier import (
+from crawlfleet.model.crawl.frontier import (
     Commit,
     FrontierRules,
     HostCommit,
@@ -20,7 +19,8 @@ from crawlfleet.model.frontier import (
     Retry,
     Visit,
 )
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.parameters import Outcome
+from crawlfleet.ports.frontier.frontier import Frontier
 
 DEADLINE_S = 60.0
 NOW: Final = 1_763_193_600.25

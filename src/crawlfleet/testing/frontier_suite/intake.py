@@ -1,8 +1,8 @@
 """What is taken in, in which order it comes, and what is said of it."""
 
-from crawlfleet.model.crawl import Outcome
-from crawlfleet.model.frontier import PART
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.frontier import PART
+from crawlfleet.model.crawl.parameters import Outcome
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from crawlfleet.model.frontier import Commit, HostState
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.frontier import Commit, HostState
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     ME,
     NOW,

@@ -1,7 +1,7 @@
 """What the rules forbid never happens."""
 
-from crawlfleet.model.crawl import Outcome
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.parameters import Outcome
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from crawlfleet.model.crawl_notes import NOTES, Spent, Totals
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.notes import NOTES, Spent, Totals
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,

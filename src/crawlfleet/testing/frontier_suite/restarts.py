@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.frontier import FrontierCounts, HostState, UrlRecord
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.model.crawl.frontier import FrontierCounts, HostState, UrlRecord
+from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,

@@ -19,7 +19,7 @@ from crawlfleet.testing.lock_suite.restarts import RestartTests
 
 
 class LockSuite(HoldTests, HolderTests, ClockTests):
-    """Every sentence of `crawlfleet.ports.lock`, as a test."""
+    """Every sentence of `crawlfleet.ports.locks`, as a test."""
 
 
 class SharedLockSuite(LockSuite, RestartTests, ProcessTests):

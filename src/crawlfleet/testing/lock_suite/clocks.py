@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import LockLost
-from crawlfleet.model.lock import Occupied
-from crawlfleet.ports.lock import Locks
+from crawlfleet.model.wire.locks import Occupied
+from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import LockHarness, held_by, must_take, on_locks
 
 HOUR_S = 3600.0

@@ -7,9 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, TypeVar, cast
 
-from crawlfleet.model.lock import Hold
-from crawlfleet.ports.lock import Locks
-from crawlfleet.worker.locking import HeldLock
+from crawlfleet.model.wire.locks import Hold
+from crawlfleet.ports.locks import Locks
+from crawlfleet.worker.executor.locks import HeldLock
 
 DEADLINE_S = 120.0
 LEASE_S = 2.0

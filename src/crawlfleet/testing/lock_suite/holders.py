@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import LockBusy, LockLost, LocksUnavailable
-from crawlfleet.model.lock import Hold, Occupied
-from crawlfleet.ports.lock import Locks
+from crawlfleet.model.wire.locks import Hold, Occupied
+from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import (
     LEASE_S,
     LockHarness,
@@ -16,7 +16,7 @@ from crawlfleet.testing.lock_suite.harness import (
     must_take,
     on_locks,
 )
-from crawlfleet.worker.locking import HeldLock
+from crawlfleet.worker.executor.locks import HeldLock
 
 
 class Cut:

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from crawlfleet.model.lock import Hold, Occupied
-from crawlfleet.ports.lock import Locks
+from crawlfleet.model.wire.locks import Hold, Occupied
+from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import LockHarness, must_take, on_locks
 
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from crawlfleet.model.lock import Occupied
-from crawlfleet.ports.lock import Locks
+from crawlfleet.model.wire.locks import Occupied
+from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import (
     LEASE_S,
     ROUNDS,
@@ -20,7 +20,7 @@ from crawlfleet.testing.lock_suite.harness import (
     must_take,
     on_locks,
 )
-from crawlfleet.worker.locking import HeldLock
+from crawlfleet.worker.executor.locks import HeldLock
 
 HOLDER = "crawlfleet.testing.lock_suite.holder"
 MANY = 40

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from crawlfleet.model.lock import Occupied
-from crawlfleet.ports.lock import Locks
+from crawlfleet.model.wire.locks import Occupied
+from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import LockHarness, must_take, on_locks
 
 

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core.placement import plan
-from crawlfleet.core.rules import default_rules
-from crawlfleet.model.allowance import Allowance
+from crawlfleet.core.placement.plan import plan
+from crawlfleet.core.placement.rules import default_rules
+from crawlfleet.master import ControlPlane
+from crawlfleet.model.quota import Allowance
 from crawlfleet.testing.simulation.faults import WatchedStore
 from crawlfleet.testing.simulation.invariants import Invariants, Violation
 

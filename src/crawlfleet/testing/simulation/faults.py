@@ -15,13 +15,16 @@ from crawlfleet.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch
+from crawlfleet.model.admin_requests import ClusterPatch, ClusterSettingsPatch
 from crawlfleet.model.bundle import BundleCall, BundleReply
 from crawlfleet.model.change import Change
-from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
-from crawlfleet.model.inquiry import Finding, InquiryCall
 from crawlfleet.model.log import LogLevel
-from crawlfleet.model.messages import (
+from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.secret import SecretCall, SecretReply
+from crawlfleet.model.task import ErrorClass, Task, TaskError
+from crawlfleet.model.wire.execution_requests import Finding, InquiryCall
+from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply
+from crawlfleet.model.wire.node_protocol import (
     Assignment,
     ExecutionOrder,
     Heartbeat,
@@ -35,16 +38,13 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.output import SegmentReply, SegmentUpload, Stream
-from crawlfleet.model.project import DEFAULT_CLUSTER
-from crawlfleet.model.secret import SecretCall, SecretReply
-from crawlfleet.model.task import ErrorClass, Task, TaskError
+from crawlfleet.model.wire.output import SegmentReply, SegmentUpload, Stream
 from crawlfleet.ports.execution import Attempt, Identity, Observer
 from crawlfleet.ports.store import Committed, Store
 from crawlfleet.testing.simulation.invariants import Invariants
 
 if TYPE_CHECKING:
-    from crawlfleet.control.supervisor import ControlPlane
+    from crawlfleet.master import ControlPlane
 
 T = TypeVar("T")
 

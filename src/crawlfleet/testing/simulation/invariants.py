@@ -9,14 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from crawlfleet.control.leases import MOST_BACKLOG
-from crawlfleet.core.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
-from crawlfleet.core.resources import add, fits
-from crawlfleet.core.tenancy import Tenancy
-from crawlfleet.model.allowance import Allowance
+from crawlfleet.control.leases.service import MOST_BACKLOG
+from crawlfleet.core.placement.resources import add, fits
+from crawlfleet.core.placement.tenancy import Tenancy
+from crawlfleet.core.tasks.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node, Session
+from crawlfleet.model.quota import Allowance
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import (
     LIVE_EXECUTION,
@@ -32,7 +32,7 @@ from crawlfleet.testing.simulation.schedules import ScheduleInvariants
 from crawlfleet.testing.simulation.tenants import TenantInvariants
 from crawlfleet.testing.simulation.usage import UsageInvariants
 from crawlfleet.testing.simulation.workflows import WorkflowInvariants
-from crawlfleet.worker.reports import REPORTS_AT_ONCE
+from crawlfleet.worker.session.reports import REPORTS_AT_ONCE
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 _TASK_MOVES: Final = {(source, target) for (source, _), target in TASK_TRANSITIONS.items()}

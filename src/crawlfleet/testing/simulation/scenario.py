@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.model.allowance import Allowance
+from crawlfleet.model.quota import Allowance
 from crawlfleet.model.settings import BreakerSettings, RecoverySettings, SessionSettings
 from crawlfleet.testing.simulation.faults import Rates
 

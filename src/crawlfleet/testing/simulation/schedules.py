@@ -3,12 +3,19 @@
 import random
 from datetime import UTC, datetime
 
-from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core.recurrence import Recurrence
+from crawlfleet.features.schedules.model import (
+    Firing,
+    Origin,
+    Outcome,
+    Overlap,
+    Schedule,
+    ScheduleStatus,
+)
+from crawlfleet.features.schedules.rules.recurrence import Recurrence
+from crawlfleet.features.schedules.views import ScheduledWorkflow, ScheduleRequest
+from crawlfleet.master import ControlPlane
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
-from crawlfleet.model.schedule import Firing, Origin, Outcome, Overlap, Schedule, ScheduleStatus
-from crawlfleet.model.schedule_views import ScheduledWorkflow, ScheduleRequest
 from crawlfleet.testing.simulation.clock import EPOCH
 
 VERBS = ("pause", "resume", "resume", "run")

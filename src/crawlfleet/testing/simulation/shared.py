@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.ports.store import Change, Committed, Lead
 
 

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from crawlfleet.core.tenancy import Tenant
-from crawlfleet.model.allowance import NO_LIMITS, Allowance, Quota
+from crawlfleet.core.placement.tenancy import Tenant
 from crawlfleet.model.change import Change
 from crawlfleet.model.project import Project
+from crawlfleet.model.quota import NO_LIMITS, Allowance, Quota
 from crawlfleet.model.resources import RESOURCE_NAMES
 from crawlfleet.model.task import LIVE_EXECUTION, Execution, Task
 

@@ -6,12 +6,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core.graph import document
-from crawlfleet.core.graph.plan import Plan, plan_of
-from crawlfleet.model.change import Change
-from crawlfleet.model.task import TERMINAL, Task, TaskStatus
-from crawlfleet.model.workflow import (
+from crawlfleet.features.workflows.model import (
     LIVE_RUN,
     SETTLED,
     On,
@@ -20,6 +15,11 @@ from crawlfleet.model.workflow import (
     RunStep,
     StepStatus,
 )
+from crawlfleet.features.workflows.rules import document
+from crawlfleet.features.workflows.rules.plan import Plan, plan_of
+from crawlfleet.master import ControlPlane
+from crawlfleet.model.change import Change
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 
 VERBS = ("cancel", "rerun", "rerun", "from")
 _MEETS = {

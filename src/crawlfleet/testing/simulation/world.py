@@ -9,20 +9,20 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.backends.memory import MemoryStore
-from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core.admission import AdmissionRules
-from crawlfleet.core.explanation import explain
-from crawlfleet.core.orders import Order, Verb
-from crawlfleet.core.placement import requirement_of
-from crawlfleet.core.rules import default_rules
+from crawlfleet.adapters.store.memory.store import MemoryStore
+from crawlfleet.core.placement.explanation import explain
+from crawlfleet.core.placement.plan import requirement_of
+from crawlfleet.core.placement.rules import default_rules
+from crawlfleet.core.tasks.admission import AdmissionRules
+from crawlfleet.core.tasks.orders import Order, Verb
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
+from crawlfleet.master import ControlPlane
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RetentionSettings, Settings
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+from crawlfleet.model.wire.node_protocol import PROTOCOL, Registration
 from crawlfleet.testing.simulation import schedules, workflows
 from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
 from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
@@ -42,7 +42,7 @@ from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.testing.simulation.tenants import founding, named
 from crawlfleet.testing.simulation.wishes import wanted
 from crawlfleet.worker.agent import Agent
-from crawlfleet.worker.journal import ReportJournal
+from crawlfleet.worker.report_journal import ReportJournal
 
 JOIN_TOKEN: Final = "join " * 8
 PEOPLE: Final = "people"

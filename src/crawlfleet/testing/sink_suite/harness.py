@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from crawlfleet.model.extraction import Item
+from crawlfleet.model.crawl.extraction import Item
 from crawlfleet.ports.sink import PageRecord, Sink
 
 DEADLINE_S: Final = 60.0

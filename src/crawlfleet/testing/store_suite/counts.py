@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawlfleet.core.lifecycle import TASK_TRANSITIONS
+from crawlfleet.core.tasks.lifecycle import TASK_TRANSITIONS
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.backends.memory import MemoryStore
-from crawlfleet.backends.present import rows_by_kind
+from crawlfleet.adapters.store.acceptance import rows_by_kind
+from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from crawlfleet.model.history import NodeSample, Resolution
 from crawlfleet.model.log import Gap, LogLevel, LogLine, LogPart, LogSize
+from crawlfleet.model.node_sample import NodeSample, Resolution
 from crawlfleet.ports.history import LINE_BYTES
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite.harness import Harness, must, on_store

@@ -4,6 +4,18 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from crawlfleet.features.schedules.model import (
+    Firing,
+    Origin,
+    Outcome,
+    Overlap,
+    Rule,
+    Schedule,
+    ScheduleStatus,
+    Waiting,
+    WorkflowCall,
+    firing_id,
+)
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle, BundleKind, BundleRef, BundleVersion
 from crawlfleet.model.callback import Callback
@@ -22,18 +34,6 @@ from crawlfleet.model.quality import (
     ShareBand,
 )
 from crawlfleet.model.resources import Resources, Usage
-from crawlfleet.model.schedule import (
-    Firing,
-    Origin,
-    Outcome,
-    Overlap,
-    Rule,
-    Schedule,
-    ScheduleStatus,
-    Waiting,
-    WorkflowCall,
-    firing_id,
-)
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import (

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from crawlfleet.features.schedules.model import Outcome, ScheduleStatus
 from crawlfleet.model.change import NEVER
-from crawlfleet.model.schedule import Outcome, ScheduleStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
     Harness,

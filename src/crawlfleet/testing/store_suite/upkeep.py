@@ -7,8 +7,8 @@ import pytest
 
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER
-from crawlfleet.model.history import NodeSample, Resolution
 from crawlfleet.model.node import Node
+from crawlfleet.model.node_sample import NodeSample, Resolution
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.model.alert import (
+from crawlfleet.features.alerts.model import (
     AlertRule,
     AlertState,
     AlertStatus,
@@ -12,7 +12,7 @@ from crawlfleet.model.alert import (
     Silence,
     Source,
 )
-from crawlfleet.model.webhook import (
+from crawlfleet.features.webhooks.model import (
     Delivery,
     DeliveryStatus,
     Format,

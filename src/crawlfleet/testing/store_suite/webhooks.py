@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from crawlfleet.model.webhook import DeliveryStatus
+from crawlfleet.features.webhooks.model import DeliveryStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
     Harness,

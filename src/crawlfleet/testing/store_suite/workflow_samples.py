@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.model.callback import Callback
-from crawlfleet.model.workflow import (
+from crawlfleet.features.workflows.model import (
     Run,
     RunStatus,
     RunStep,
@@ -15,6 +14,7 @@ from crawlfleet.model.workflow import (
     step_row_id,
     version_row_id,
 )
+from crawlfleet.model.callback import Callback
 from crawlfleet.testing.store_suite.samples import AWKWARD, NOW, _make
 
 

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from crawlfleet.features.workflows.model import RunStatus, StepStatus
 from crawlfleet.model.task import EMPTY_OBJECT, TaskStatus
-from crawlfleet.model.workflow import RunStatus, StepStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.ports.workflows import RunFilter
 from crawlfleet.testing.store_suite.harness import (

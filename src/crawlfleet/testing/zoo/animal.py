@@ -7,7 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl.parameters import Outcome
 
 
 class Visitor:

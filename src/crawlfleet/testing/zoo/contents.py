@@ -9,7 +9,7 @@ from typing import Final
 import brotli
 import zstandard
 
-from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.zoo.animal import (
     PAGE,
     Animal,

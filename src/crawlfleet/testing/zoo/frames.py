@@ -23,7 +23,7 @@ from hyperframe.frame import (
     SettingsFrame,
 )
 
-from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.zoo.animal import PAGE, Animal
 
 HTML: Final = (("content-type", "text/html"),)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.zoo.animal import PAGE, Animal, Visitor, reply, says, says_forever
 
 OK, BAD, TOO_LARGE = Outcome.OK, Outcome.BAD_RESPONSE, Outcome.TOO_LARGE

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.zoo.animal import PAGE, Animal, Visitor, reply, says_forever
 
 DRIP_S: Final = 0.05

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.zoo.animal import PAGE, Animal
 
 TLS, REFUSED = Outcome.TLS, Outcome.REFUSED

@@ -13,8 +13,8 @@ import threading
 import time
 from typing import IO, Any, Final
 
-from .wire import LINE_CHARS, Failed
-from .work import Work
+from .job import Work
+from .protocol import LINE_CHARS, Failed
 
 TAIL_BYTES: Final = 8_000
 STOP_WAIT_S: Final = 0.5

@@ -12,9 +12,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from .counted import CountedItems
-from .page import Page
-from .wire import Failed, Wire
+from .frontier_items import CountedItems
+from .leased_request import Page
+from .protocol import Failed, Wire
 
 IN_JSON: Final = b"\2"
 """Before what is said: the answer comes in the same form."""

@@ -10,8 +10,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
-from .wire import Failed, LogLines
-from .work import Work, leave, told
+from .job import Work, leave, told
+from .protocol import Failed, LogLines
 
 
 class Function(Work):

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
-from .wire import Failed, Wire
+from .protocol import Failed, Wire
 
 PIECE_BYTES: Final = 900_000
 """Of a segment before it is packed."""

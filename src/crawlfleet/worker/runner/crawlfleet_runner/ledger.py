@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
+from .protocol import Failed, Wire
 from .windows import HOST, Go, Host
-from .wire import Failed, Wire
 
 LONG_PAUSE_S: Final = 15.0
 """A host that is left alone for longer is given back, and nobody waits for it."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 from .command import Command
 from .function import Function
 from .items import Items
+from .job import Work, leave, told
+from .protocol import Failed, Wire
 from .spider import Spider
-from .wire import Failed, Wire
-from .work import Work, leave, told
 
 PROTOCOL: Final = 1
 WORKS: Final[dict[str, type[Work]]] = {

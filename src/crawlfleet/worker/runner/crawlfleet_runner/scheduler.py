@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from .frontier import Frontier
-from .gate import Gate
+from .leased_request import Page
 from .ledger import LONG_PAUSE_S, Ledger
-from .page import Page
+from .politeness import Gate
 from .requests import KEY, host_of, read, written
 
 HOSTS: Final = 200

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from .frontier import Frontier
+from .job import Work
 from .ledger import Ledger
-from .parentage import Parentage
+from .parents import Parentage
+from .protocol import Failed, LogLines
 from .scheduler import Scheduler
-from .wire import Failed, LogLines
-from .work import Work
 
 LISTENERS = ("TELNETCONSOLE_ENABLED", "REMOTE_CONTROL_ENABLED")
 """What of Scrapy listens on a port, to run the code of whoever comes: by telnet, and from 2.19 on

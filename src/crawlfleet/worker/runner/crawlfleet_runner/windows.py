@@ -1,7 +1,8 @@
 """What a process holds of the fleet's ledger: for each host, the window in which it may be asked.
 
-The same rules as those of a crawl's engine (`crawlfleet.crawl.windows`), which cannot be imported
-here. Pure: the time is given, by a clock that nobody can set (`now`) and by the wall clock.
+The same rules as those of a crawl's engine (`crawlfleet.crawl.politeness.ledger_windows`), which
+cannot be imported here. Pure: the time is given, by a clock that nobody can set (`now`) and by the
+wall clock.
 """
 
 import math

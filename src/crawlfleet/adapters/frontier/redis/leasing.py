@@ -1,0 +1,83 @@
+"""Who gets what: hosts of several partitions for one worker among others."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import xxhash
+
+from crawlfleet.adapters.frontier.redis import allowance
+from crawlfleet.adapters.frontier.redis.partition import Partition
+from crawlfleet.adapters.frontier.redis.records import waiting
+from crawlfleet.model.crawl.frontier import HostLease, HostState
+
+_state: Final = msgspec.msgpack.Decoder(HostState).decode
+
+
+class Wish(NamedTuple):
+    """What a worker asks for."""
+
+    worker: str
+    hosts: int
+    urls: int
+    held: Mapping[int, Sequence[tuple[str, int]]]
+    """By partition: hosts that it has, and how many more of each it wants."""
+    now: float
+    max_pages: int | None
+    round: int
+
+
+async def lease(partitions: Sequence[Partition], wish: Wish) -> tuple[list[HostLease], int]:
+    """Give it what there is, but of hosts no more than its share; and how many it has beyond
+    that."""
+    worker, hosts, urls, held, now, max_pages, _ = wish
+    if len(partitions) == 1:
+        given, surplus = await partitions[0].lease(worker, hosts, urls, held.get(0, ()), now)
+        return _read(given), surplus
+    looks = await asyncio.gather(*(one.look(worker, now) for one in partitions))
+    workers = max(look.workers for look in looks)
+    share = ceil(sum(look.hosts for look in looks) / workers)
+    more = share - sum(look.mine for look in looks)
+    hosts = min(hosts, more)
+    leases: list[HostLease] = []
+    for partition in preferred(partitions, worker):
+        look = looks[partition.number]
+        topped = held.get(partition.number, ())
+        most = max(0, min(hosts, look.ready))
+        if not topped and not most:
+            continue
+        if max_pages is not None:
+            wanted = most * urls + sum(more for _, more in topped) - look.room
+            if wanted > 0:
+                await allowance.ask_for(partitions, partition, wanted, wish.round)
+        some = _read((await partition.lease(worker, most, urls, topped, now))[0])
+        hosts -= sum(one.state is not None for one in some)
+        leases += some
+    return leases, max(0, -more)
+
+
+def preferred(partitions: Sequence[Partition], worker: str) -> list[Partition]:
+    """All partitions, those first that a worker should look at before the others do: as many for
+    each worker, and when one comes or goes few change."""
+    return sorted(
+        partitions,
+        key=lambda one: xxhash.xxh3_64_intdigest(f"{one.number}/{worker}".encode()),
+        reverse=True,
+    )
+
+
+def _read(given: Sequence[Any]) -> list[HostLease]:
+    leases = []
+    for name, token, state, urls in given:
+        host = name.decode()
+        leases.append(
+            HostLease(
+                host=host,
+                token=int(token),
+                urls=[waiting(host, one) for one in urls],
+                state=None if state is None else _state(state) if state else HostState(),
+            )
+        )
+    return leases

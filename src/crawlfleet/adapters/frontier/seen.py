@@ -1,0 +1,146 @@
+"""Which URLs are known: all of them exactly, or by Bloom filters that grow.
+
+A small crawl keeps them in a dictionary; a large one in the arrays of `table`, which take a third
+of that, and a library that takes as much as a small crawl. What is kept of a URL is described in
+`numbers`.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from rbloom import Bloom
+
+from crawlfleet.adapters.frontier.packing import UNSIGNED
+from crawlfleet.model.crawl.frontier import Link
+
+FEW: Final = 25_000
+"""With so many URLs a dictionary takes some 3 MB."""
+FIRST_ERROR: Final = 4e-5
+"""Of the first stage; each further one has half of that, so that all together stay below 8e-5."""
+GROWTH: Final = 2
+"""Each stage holds so many times what the one before holds."""
+NEARLY_FULL: Final = 0.9
+"""Of a stage: from then on people may want to know that a larger one is added."""
+LEAST: Final = 1000
+spread: Final = 0x1E37_79B9_7F4A_7C15.__mul__
+"""The 64 bits of a fingerprint as a number of 125, which is what rbloom wants for a hash. A method
+of a number, since a function of ours would cost as much as all the rest of a look-up."""
+
+
+class Seen(Protocol):
+    """What is known of URLs, by their ids."""
+
+    def __getitem__(self, id: int) -> int | None:
+        """What is kept of a URL; `None` when it is new."""
+        ...
+
+    def update(self, known: Mapping[int, int]) -> None:
+        """Keep this of these URLs."""
+        ...
+
+
+class FewSeen(dict[int, int]):
+    """All of them, while they are few."""
+
+    def __missing__(self, id: int) -> None:
+        return None
+
+    def load(self, ids: Iterable[int], known: Iterable[int]) -> None:
+        """Keep what is known of many."""
+        self.update(zip(ids, known, strict=True))
+
+
+class Stage:
+    """One filter of a size that stays."""
+
+    def __init__(self, capacity: int, error: float, held: int = 0, bits: bytes | None = None):
+        self.capacity = capacity
+        self.error = error
+        self.held = held
+        self.bloom = Bloom.load_bytes(bits, spread) if bits else Bloom(capacity, error, spread)
+
+    @property
+    def present_error(self) -> float:
+        """The chance that a new URL is taken for a known one, with what is held now."""
+        bits = self.bloom.size_in_bits
+        hashes = max(1, round(-math.log2(self.error)))
+        return float((1 - math.exp(-hashes * self.held / bits)) ** hashes)
+
+
+class BloomSeen:
+    """Bloom filters of growing size; about three bytes for a URL, and no word of its depth.
+
+    `saved` are the capacity, the count and the bits of each stage, as `stages` had them.
+    """
+
+    def __init__(self, capacity: int, saved: Iterable[tuple[int, int, bytes]] = ()) -> None:
+        self.told_of = 0
+        """How many stages people were told of, since they were nearly full."""
+        self._first = max(capacity, LEAST)
+        self.stages: list[Stage] = []
+        for room, held, bits in saved:
+            self.stages.append(Stage(room, self._next_error(), held, bits))
+        if not self.stages:
+            self._grow()
+        self._largest_first: Sequence[Bloom]
+        self._order()
+
+    def __getitem__(self, id: int) -> int | None:
+        """0 for one that is known: its depth is not, and never falls."""
+        id &= UNSIGNED
+        for bloom in self._largest_first:
+            if id in bloom:
+                return 0
+        return None
+
+    def new_ones(self, links: Sequence[Link]) -> Sequence[Link]:
+        """Those of the links that are not known."""
+        for bloom in self._largest_first:
+            links = [link for link in links if link[0] & UNSIGNED not in bloom]
+        return links
+
+    def update(self, known: Mapping[int, int]) -> None:
+        self.add(known)
+
+    def add(self, ids: Iterable[int]) -> None:
+        for id in ids:
+            last = self.stages[-1]
+            if last.held >= last.capacity:
+                self._grow()
+                last = self.stages[-1]
+            last.bloom.add(id & UNSIGNED)
+            last.held += 1
+        self._order()
+
+    def __len__(self) -> int:
+        return sum(stage.held for stage in self.stages)
+
+    def is_nearly_full(self) -> bool:
+        """Whether the last stage has come so far; said once of each."""
+        last = self.stages[-1]
+        reached = len(self.stages) - (last.held < NEARLY_FULL * last.capacity)
+        is_news, self.told_of = reached > self.told_of, max(reached, self.told_of)
+        return is_news
+
+    @property
+    def error(self) -> float:
+        """The chance that the next new URL is taken for a known one."""
+        return 1.0 - float(math.prod(1.0 - stage.present_error for stage in self.stages))
+
+    @property
+    def size_bytes(self) -> int:
+        """What the filters take in RAM."""
+        return sum(int(stage.bloom.size_in_bits) for stage in self.stages) // 8
+
+    def _next_error(self) -> float:
+        return float(FIRST_ERROR / 2 ** len(self.stages))
+
+    def _grow(self) -> None:
+        capacity = self._first * GROWTH ** len(self.stages)
+        self.stages.append(Stage(capacity, self._next_error()))
+
+    def _order(self) -> None:
+        # Where most of the known ones are found first: they need no second look.
+        ordered = sorted(self.stages, key=lambda stage: -stage.held)
+        self._largest_first = [stage.bloom for stage in ordered]

@@ -1,0 +1,1 @@
+"""Senders of webhooks and alerts: HTTP and mail."""

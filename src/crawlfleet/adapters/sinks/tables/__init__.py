@@ -1,0 +1,1 @@
+"""Sinks that write items as rows of SQLite and PostgreSQL."""

@@ -1,0 +1,167 @@
+"""Items as rows of a table, in SQLite or PostgreSQL.
+
+A row is an item: which crawl and page it is from, and its fields as JSON. Another table,
+`crawlfleet_output`, says for each crawl which stage was the last, and who may write: opening a
+crawl again raises its `fence`, and a process with an older one can write no more. A view beside it
+has a column for each field (`table_view`).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import msgspec
+
+from crawlfleet.adapters.sinks.tables.view import VIEWED
+from crawlfleet.errors import FieldProblem, InvalidRequest, PluginError, SinkUnusable
+from crawlfleet.model.crawl.parameters import NodeSink, SinkSpec
+from crawlfleet.ports.sink import PageRecord, Sink
+
+DEFAULT_TABLE: Final = "items"
+LONGEST_NAME: Final = 63
+"""Bytes: PostgreSQL cuts longer names, and two of them may then be one."""
+CRAWLS: Final = "crawlfleet_output"
+COLUMNS: Final = ("crawl", "page", "position", "sequence", "url", "at", "kind", "fields")
+
+
+class TableReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts: the rows of a crawl up to a sequence number."""
+
+    crawl: str
+    table: str
+    sequence: int
+    items: int
+
+
+class Row(NamedTuple):
+    """As in the table."""
+
+    crawl: str
+    page: int
+    position: int
+    sequence: int
+    url: str
+    at: float
+    kind: str
+    fields: str
+
+
+def from_spec(spec: SinkSpec) -> Sink:
+    """The sink of a crawl's specification; raises `InvalidRequest` when it names no table."""
+    url, table = table_of(spec.url)
+    if url.startswith("sqlite://"):
+        from crawlfleet.adapters.sinks.tables.sqlite import SqliteTable
+
+        path = unquote(url.removeprefix("sqlite://"))
+        if not path.startswith("/") or path == "/":
+            raise _wrong(spec.url, "names no file", "use sqlite:/// and the path of the file")
+        below = Path(spec.folder) if isinstance(spec, NodeSink) else None
+        return SqliteTable(path.removeprefix("/"), table, fields=spec.columns, below=below)
+    try:
+        from crawlfleet.adapters.sinks.tables.postgres import PostgresTable
+    except ImportError as error:
+        raise PluginError(
+            "output to PostgreSQL needs a driver: pip install 'crawlfleet[postgres]'"
+        ) from error
+    if not isinstance(spec, NodeSink):
+        return PostgresTable(url, table, fields=spec.columns)
+    if spec.address is None:
+        raise _wrong(spec.url, "names no database", "use postgresql://user@host:5432/database")
+    from crawlfleet.adapters.sinks.tables.guarded_postgres import GuardedPostgres
+
+    guarded = GuardedPostgres(spec.address, allow_private=spec.allow_private)
+    return PostgresTable(url, table, fields=spec.columns, connect=guarded.connect)
+
+
+async def discard(spec: SinkSpec, receipt: Any) -> None:
+    """Remove the crawl that a receipt speaks of from its table; nothing when it is not there."""
+    sink: Any = from_spec(spec)
+    url, table = table_of(spec.url)
+    await sink.discard(read_receipt(receipt, table, shown(url)).crawl)
+
+
+def table_of(url: str) -> tuple[str, str]:
+    """The URL of a database without `?table=`, and the name of the table."""
+    place, _, query = url.partition("?")
+    parameters = parse_qsl(query, keep_blank_values=True)
+    table = dict(parameters).get("table", DEFAULT_TABLE)
+    if not table or "\0" in table or len(table.encode()) > LONGEST_NAME:
+        remedy = f"use ?table= with a name of 1 to {LONGEST_NAME} bytes"
+        raise _wrong(url, f"has {table!r} as its table", remedy)
+    if table.lower() in {CRAWLS, VIEWED} or table.lower().startswith("sqlite_"):
+        raise _wrong(url, f"names the table {table}, which has another use", "name another table")
+    rest = urlencode([(name, value) for name, value in parameters if name != "table"], safe="/")
+    return f"{place}?{rest}" if rest else place, table
+
+
+def rows_of(pages: Sequence[PageRecord], crawl: str, sequence: int) -> list[Row]:
+    """The items of the pages; of a page that comes twice, the later ones."""
+    encode = msgspec.json.Encoder().encode
+    return [
+        Row(
+            crawl,
+            page.id,
+            position,
+            sequence,
+            page.url,
+            page.at,
+            item.kind,
+            encode(item.fields).decode(),
+        )
+        for page in {page.id: page for page in pages}.values()
+        for position, item in enumerate(page.items)
+    ]
+
+
+def read_receipt(receipt: Any, table: str, place: str) -> TableReceipt:
+    """Raises `SinkUnusable` when it is not one of this table."""
+    try:
+        read = msgspec.convert(receipt, TableReceipt)
+    except msgspec.ValidationError as error:
+        raise SinkUnusable(
+            f"what was committed for {place} is not the receipt of a table ({error}); "
+            "name the same kind of output as before, or start afresh"
+        ) from error
+    if read.table != table:
+        raise SinkUnusable(
+            f"what was committed is in the table {read.table} of {place}, not in {table}; "
+            "name the same table as before, or start afresh"
+        )
+    return read
+
+
+def check_sequence(found: int | None, receipt: TableReceipt, place: str) -> None:
+    """Whether the database has all that a receipt speaks of."""
+    if found is None or found < receipt.sequence:
+        known = "nothing of this crawl" if found is None else f"{found} stages of this crawl"
+        raise SinkUnusable(
+            f"{place} has {known} and should have {receipt.sequence}: it is another database, or "
+            "was set back; name the right one, or start afresh"
+        )
+
+
+def fenced_off(place: str, table: str) -> SinkUnusable:
+    return SinkUnusable(
+        f"another process goes on with this crawl into the table {table} of {place}; "
+        "this one stops, and wrote nothing more"
+    )
+
+
+def unfit_table(place: str, table: str, why: str) -> SinkUnusable:
+    return SinkUnusable(
+        f"the table {table} of {place} has other columns than output needs ({why}); "
+        "name another one by ?table="
+    )
+
+
+def shown(url: str) -> str:
+    """The address in a URL, without what may be a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _wrong(url: str, message: str, remedy: str) -> InvalidRequest:
+    return InvalidRequest(
+        [FieldProblem(field="output", message=message, remedy=remedy, value=shown(url))]
+    )

@@ -1,0 +1,1 @@
+"""Stores keep the state of a fleet; `acceptance` is the one place that compares versions."""

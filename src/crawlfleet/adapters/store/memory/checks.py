@@ -1,0 +1,56 @@
+"""What never changes in a row. Not every store writes it again: nobody may rely on that."""
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, Final
+
+from crawlfleet.adapters.store.acceptance import EXECUTIONS, TASKS, written
+from crawlfleet.model.change import Change
+from crawlfleet.model.task import (
+    EXECUTION_BLANKS,
+    EXECUTION_CHANGES,
+    EXECUTION_STEPS,
+    TASK_BLANKS,
+    TASK_CHANGES,
+    TASK_STEPS,
+    Execution,
+    Task,
+)
+
+_of_task: Final = attrgetter(*(n for n in Task.__struct_fields__ if n not in TASK_CHANGES))
+_of_execution: Final = attrgetter(
+    *(name for name in Execution.__struct_fields__ if name not in EXECUTION_CHANGES)
+)
+
+
+def assert_lasting(before: Task | Execution | None, after: Task | Execution) -> None:
+    """Fail if a change of a row touches what never changes: a mistake of whoever decided it."""
+    of = _of_task if isinstance(after, Task) else _of_execution
+    assert before is None or of(before) == of(after), f"{after.id} has another beginning"
+
+
+_ALWAYS: Final = ("status", "version", "updated_at")
+_USUAL: Final[Mapping[int, tuple[tuple[str, ...], Mapping[Any, tuple[str, ...]]]]] = {
+    TASKS: (TASK_BLANKS, TASK_STEPS),
+    EXECUTIONS: (EXECUTION_BLANKS, EXECUTION_STEPS),
+}
+
+
+def assert_usual(change: Change, before: Mapping[int, Mapping[str, Any]]) -> None:
+    """Fail if a change that goes its usual way touches more than that: stores may not write it.
+
+    `before` is what is there, by kind and id.
+    """
+    for kind, rows in written(change) if change.usual else ():
+        assert kind in _USUAL or not rows, "only tasks and executions go their usual way"
+        for row in rows:
+            blanks, steps = _USUAL[kind]
+            old = before[kind].get(row.id)
+            if old is None:
+                wrong = {name for name in blanks if getattr(row, name)}
+            elif row.status in steps:
+                names = {*row.__struct_fields__} - {*_ALWAYS, *steps[row.status]}
+                wrong = {name for name in names if getattr(old, name) != getattr(row, name)}
+            else:
+                continue
+            assert not wrong, f"{row.id} is {row.status}, and more than usual changed: {wrong}"

@@ -1,0 +1,213 @@
+"""What the writer of a SQL store does besides commits, as steps that a driver carries out.
+
+Each is a generator: it yields a statement with its values and is sent the rows found. So the
+order of the steps is written once, for the thread of SQLite and the event loop of PostgreSQL.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+from crawlfleet.adapters.store.acceptance import CLAIMS_PER_TASK
+from crawlfleet.adapters.store.sql.rows import RowMap
+from crawlfleet.adapters.store.sql.statements import Rows, Statements, Values
+from crawlfleet.model.change import NEVER
+
+T = TypeVar("T")
+
+
+class Put(NamedTuple):
+    """Rows to insert or replace, many at a time; each key at most once."""
+
+    mapping: RowMap[Any]
+    values: list[Any]
+    """Row after row."""
+
+
+Steps = Generator[tuple[T, Values] | Put, Rows, int]
+Operation = Callable[[Statements[T]], Steps[T]]
+"""Something to do in a transaction of its own or of others; it may be begun anew."""
+
+
+def start() -> Operation[Any]:
+    """Make sure that there is a row for the leader."""
+
+    def steps(statements: Statements[T]) -> Steps[T]:
+        yield statements.start_leadership, {}
+        return 0
+
+    return steps
+
+
+def rewrite() -> Operation[Any]:
+    """Write something that changes nothing, to see whether that works."""
+
+    def steps(statements: Statements[T]) -> Steps[T]:
+        yield statements.keep_seq, {"last_seq": 0}
+        return 0
+
+    return steps
+
+
+def lead(leader: str) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.lead, {"name": leader}
+        return int(rows[0][0])
+
+    return steps
+
+
+def move_cursor(consumer: str, seq: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        yield statements.move_cursor, {"name": consumer, "seq": seq}
+        return seq
+
+    return steps
+
+
+def remove_cursor(consumer: str) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        yield statements.remove_cursor, {"name": consumer}
+        return 0
+
+    return steps
+
+
+def remove_finished(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        rows = yield statements.ended_tasks, limits
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_tasks, {"ids": ids}
+        yield statements.remove_attempts, {"ids": ids}
+        yield statements.remove_endless_claims, {"ids": ids, "never": NEVER}
+        yield statements.remove_claims, limits | {"limit": max(limit, 0) * CLAIMS_PER_TASK}
+        return len(ids)
+
+    return steps
+
+
+def remove_sessions(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.ended_sessions, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_sessions, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
+def remove_nodes(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.archived_nodes, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_nodes, {"ids": ids}
+        yield statements.remove_node_samples, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
+def _remove_old(
+    statements: Statements[T], find: T, remove: T, before: float, limit: int
+) -> Generator[tuple[T, Values] | Put, Rows, list[str]]:
+    """The ids of up to so many rows that were found, and are gone."""
+    rows = yield find, {"before": before, "limit": max(limit, 0)}
+    ids = statements.listed(rows[0][0])
+    yield remove, {"ids": ids}
+    return ids
+
+
+def remove_audit(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        old = statements.old_audit, statements.remove_audit
+        return len((yield from _remove_old(statements, *old, before, limit)))
+
+    return steps
+
+
+def remove_firings(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        old = statements.of_schedules.old_firings, statements.of_schedules.remove_firings
+        return len((yield from _remove_old(statements, *old, before, limit)))
+
+    return steps
+
+
+def remove_schedules(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        of = statements.of_schedules
+        old = of.removed_schedules, of.remove_schedules
+        ids = yield from _remove_old(statements, *old, before, limit)
+        yield of.remove_firings_of, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
+def steps_of(run_id: str) -> Values:
+    """Between which ids those of the steps of a run are."""
+    return {"first": f"{run_id}.", "last": f"{run_id}/"}
+
+
+def remove_runs(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        of = statements.of_workflows
+        ids = yield from _remove_old(statements, of.old_runs, of.remove_runs, before, limit)
+        for id in ids:
+            yield of.remove_steps, steps_of(id)
+        return len(ids)
+
+    return steps
+
+
+def remove_usage(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        ((count,),) = yield statements.of_usage.count_old, limits
+        if count:
+            yield statements.of_usage.remove_old, limits
+        return int(count)
+
+    return steps
+
+
+def remove_deliveries(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        old = statements.of_webhooks.settled_deliveries, statements.of_webhooks.remove_deliveries
+        return len((yield from _remove_old(statements, *old, before, limit)))
+
+    return steps
+
+
+def remove_webhooks(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        old = statements.of_webhooks.removed_webhooks, statements.of_webhooks.remove_webhooks
+        return len((yield from _remove_old(statements, *old, before, limit)))
+
+    return steps
+
+
+def remove_measured_runs(before: float, keep: int, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        of = statements.of_quality
+        old = yield from _remove_old(statements, of.old_runs, of.remove_runs, before, limit)
+        rows = yield of.surplus_runs, {"keep": keep, "limit": max(limit, 0)}
+        surplus = statements.listed(rows[0][0])
+        yield of.remove_runs, {"ids": surplus}
+        return len(old) + len(surplus)
+
+    return steps
+
+
+def remove_events(before: float, limit: int) -> Operation[Any]:
+    """Also notes the newest number removed, which must not be given again when none is left."""
+
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        ((count, newest),) = yield statements.old_events, limits
+        if count:
+            yield statements.remove_events, limits
+            yield statements.keep_seq, {"last_seq": newest}
+        return int(count)
+
+    return steps

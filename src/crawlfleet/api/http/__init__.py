@@ -1,0 +1,1 @@
+"""What all routes share: the route table, authentication, bodies, errors, streams."""

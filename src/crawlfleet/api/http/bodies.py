@@ -1,0 +1,110 @@
+"""The bodies of requests and answers as they travel: within a bound, and packed by agreement."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+
+from crawlfleet.api.http.problems import Malformed
+from crawlfleet.core.network.compression import (
+    ENCODINGS,
+    PACKED_FROM_BYTES,
+    TooLarge,
+    Unpackable,
+    chosen,
+    pack,
+    unpack,
+)
+
+JSON: Final = "application/json"
+AS_THEY_ARE: Final = {"Cache-Control", "ETag"}
+"""Answers with one of these headers are not packed: the size of a secret should tell nothing, and
+an `ETag` stands for these very bytes."""
+MOST_DROPPED_BYTES: Final = 64_000_000
+DROPPED_WITHIN_S: Final = 10.0
+SILENT_AFTER_S: Final = 1.0
+"""Who has sent nothing for so long waits for the answer."""
+
+
+async def read_body(request: Request, *, max_bytes: int) -> bytes:
+    """The JSON of a request, unpacked; raises `Malformed` for what is too large or no JSON."""
+    chunks, size = [], 0
+    parts = request.stream()
+    announced = request.headers.get("content-length", "0")
+    is_too_large = announced.isdigit() and int(announced) > max_bytes
+    if is_too_large and "expect" in request.headers:
+        raise _too_large(max_bytes, closes=True)  # it asks before it sends
+    while not is_too_large and (chunk := await anext(parts, None)) is not None:
+        size += len(chunk)
+        is_too_large = size > max_bytes
+        chunks.append(chunk)
+    if is_too_large:
+        chunks.clear()
+        raise _too_large(max_bytes, closes=not await _drop(parts))
+    content_type = request.headers.get("content-type", JSON).partition(";")[0]
+    if size and content_type.strip().lower() not in {JSON, ""}:
+        raise Malformed(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            f"the body is {content_type!r}; send {JSON}",
+        )
+    body = b"".join(chunks)
+    encoding = request.headers.get("content-encoding")
+    return _unpacked(body, encoding.strip().lower(), max_bytes) if encoding else body
+
+
+def packed(
+    content: bytes, headers: dict[str, str], request: Request
+) -> tuple[bytes, dict[str, str]]:
+    """An answer as small as its reader understands, with its headers."""
+    if len(content) < PACKED_FROM_BYTES or not headers.keys().isdisjoint(AS_THEY_ARE):
+        return content, headers
+    headers = {**headers, "Vary": "Accept-Encoding"}
+    if encoding := chosen(request.headers.get("accept-encoding", "")):
+        return pack(content, encoding), {**headers, "Content-Encoding": encoding}
+    return content, headers
+
+
+async def _drop(parts: AsyncGenerator[bytes, None]) -> bool:
+    """Whether all that was still to come has come, within bounds. Most clients read no answer
+    before they have sent everything; closed on meanwhile, they would see a broken connection."""
+    dropped = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DROPPED_WITHIN_S):
+            while dropped <= MOST_DROPPED_BYTES:
+                part = await asyncio.wait_for(anext(parts, None), SILENT_AFTER_S)
+                if part is None:
+                    return True
+                dropped += len(part)
+    return False
+
+
+def _unpacked(body: bytes, encoding: str, max_bytes: int) -> bytes:
+    if encoding == "identity":
+        return body
+    if encoding not in ENCODINGS:
+        raise Malformed(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-encoding",
+            f"the body is encoded as {encoding[:40]!r}; use one of {', '.join(ENCODINGS)}, or none",
+        )
+    try:
+        return unpack(body, encoding, most_bytes=max_bytes)
+    except TooLarge:
+        raise _too_large(max_bytes) from None
+    except Unpackable as error:
+        raise Malformed(
+            HTTPStatus.BAD_REQUEST, "malformed-encoding", f"the body: {error}"
+        ) from None
+
+
+def _too_large(max_bytes: int, *, closes: bool = False) -> Malformed:
+    return Malformed(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "too-large",
+        f"the body is larger than {max_bytes / 1e6:g} MB; send less at once",
+        closes=closes,
+    )

@@ -1,0 +1,109 @@
+"""The server of the API: uvicorn, within bounds."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from crawlfleet.api.http.authentication import CONNECTION
+from crawlfleet.control.nodes.lost_connections import Connection
+
+MAX_HEADER_BYTES: Final = 256 * 1024
+BODY_BYTES_UNCOUNTED: Final = 1 << 40
+
+
+LINES_PER_MINUTE: Final = 6
+_STRANGE: Final = ("Invalid HTTP request received.", "Unsupported upgrade request.")
+"""What uvicorn says of each connection that sends something other than it understands."""
+
+
+class Sparing(logging.Filter):
+    """Lets a few lines a minute through about connections that send no HTTP, whoever opens
+    thousands of them; each says how many were left out before it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._minute = -1
+        self._lines = self._unsaid = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if str(record.msg).startswith("No supported WebSocket library"):
+            return False  # there are none here, and nobody is to install one
+        if record.msg not in _STRANGE:
+            return True
+        minute = int(self._clock() / 60.0)
+        if minute != self._minute:
+            self._minute, self._lines = minute, 0
+        self._lines += 1
+        if self._lines > LINES_PER_MINUTE:
+            self._unsaid += 1
+            return False
+        if self._unsaid:
+            record.msg = f"{record.msg} So did {self._unsaid} before that were not told of."
+            self._unsaid = 0
+        return True
+
+
+SPARING: Final = Sparing()
+
+
+class Served(HttpToolsProtocol):
+    """A connection. Its requests know it, and it says when it is lost.
+
+    Refuses a request whose headers do not end: nobody has shown a key by then.
+    """
+
+    _unfinished_bytes = 0
+    _is_closed_here = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._connection = Connection()
+
+    def data_received(self, data: bytes) -> None:
+        self._unfinished_bytes += len(data)
+        super().data_received(data)
+        if self._unfinished_bytes > MAX_HEADER_BYTES:
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        # The body is counted, and bounded, where it is read.
+        self._unfinished_bytes = -BODY_BYTES_UNCOUNTED
+        self.scope[CONNECTION] = self._connection  # type: ignore[typeddict-unknown-key]
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._unfinished_bytes = 0
+        super().on_message_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._is_closed_here = True
+        super().timeout_keep_alive_handler()
+
+    def shutdown(self) -> None:
+        self._is_closed_here = True
+        super().shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        # Not by how it ends: over TLS both sides may end it with the same error.
+        answered = self.cycle is not None and self.cycle.response_complete
+        is_last = answered and not self.cycle.keep_alive
+        self._connection.lose(by_peer=not (self._is_closed_here or is_last))
+
+
+class Server(uvicorn.Server):
+    """uvicorn, without its signal handlers: they would end the process before the store closes."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(SPARING)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,211 @@
+"""/api/v1/alerts: rules that say when people are told, and how things stand with each."""
+
+from http import HTTPStatus
+from typing import Final, Literal
+
+import msgspec
+
+from crawlfleet.api.examples import alerts as examples
+from crawlfleet.api.http.etags import tagged, wanted_version
+from crawlfleet.api.http.parameters import check_id, invalid
+from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.features.alerts.model import AlertRule
+from crawlfleet.features.alerts.presenting_alerts import present_alert
+from crawlfleet.features.alerts.views import (
+    AlertPage,
+    AlertPatch,
+    AlertRequest,
+    AlertView,
+    SilenceRequest,
+    UnsilenceRequest,
+)
+
+
+class AlertQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters."""
+
+    status: Literal["quiet", "firing"] | msgspec.UnsetType = msgspec.UNSET
+    """Only those that fire, or that do not."""
+    project_id: str | None = None
+    """Only those of this project."""
+    name: str | None = None
+    """Only those of this name."""
+
+
+async def find(call: Call) -> AlertPage:
+    query: AlertQuery = call.query
+    own = call.project_id
+    found = [
+        present_alert(rule, now=call.control.now())
+        for rule in await call.control.telling.alerts.all()
+        if own in (None, rule.project_id)
+        and query.project_id in (None, rule.project_id)
+        and query.name in (None, rule.name)
+    ]
+    if query.status is not msgspec.UNSET:
+        found = [each for each in found if each.status == query.status]
+    return AlertPage(items=found, next_cursor=None)
+
+
+async def create(call: Call) -> Reply:
+    request: AlertRequest = call.body
+    own = call.project_id
+    if own is not None:
+        if request.project_id not in (None, own):
+            raise invalid(
+                "project_id",
+                "is not the project of your key",
+                f"leave it out, or say {own!r}",
+                request.project_id,
+            )
+        request = msgspec.structs.replace(request, project_id=own)
+    rule, created = await call.control.telling.alerts.create(request, by=call.caller.name)
+    return tagged(
+        call,
+        present_alert(rule, now=call.control.now()),
+        rule.version,
+        status=HTTPStatus.CREATED if created else HTTPStatus.OK,
+        headers={"Location": f"/api/v1/alerts/{rule.id}"} if created else None,
+    )
+
+
+async def get(call: Call) -> Reply:
+    return _reply(call, await call.control.telling.alerts.get(_id(call)))
+
+
+async def change(call: Call) -> Reply:
+    rule = await call.control.telling.alerts.change(
+        _id(call), call.body, by=call.caller.name, if_version=wanted_version(call)
+    )
+    return _reply(call, rule)
+
+
+async def silence(call: Call) -> Reply:
+    rule = await call.control.telling.alerts.silence(_id(call), call.body, by=call.caller.name)
+    return _reply(call, rule)
+
+
+async def unsilence(call: Call) -> Reply:
+    subject = call.body.subject
+    rule = await call.control.telling.alerts.unsilence(_id(call), subject, by=call.caller.name)
+    return _reply(call, rule)
+
+
+async def remove(call: Call) -> Reply:
+    rule = await call.control.telling.alerts.remove(
+        _id(call), by=call.caller.name, if_version=wanted_version(call)
+    )
+    return _reply(call, rule)
+
+
+def _id(call: Call) -> str:
+    return check_id("alert", call.path["alert_id"])
+
+
+def _reply(call: Call, rule: AlertRule) -> Reply:
+    # Silences end without a new version.
+    shown = present_alert(rule, now=call.control.now())
+    return tagged(call, shown, rule.version, volatile=bool(rule.silences))
+
+
+_ALERT: Final = "/api/v1/alerts/{alert_id}"
+
+ROUTES: Final = (
+    Route(
+        name="list_alerts",
+        method="GET",
+        path="/api/v1/alerts",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=find,
+        summary="List the rules for alerts, and how things stand with each",
+        details="Also those that are built in.",
+        query=AlertQuery,
+        response=AlertPage,
+        example=Example(response=examples.ALERTS),
+    ),
+    Route(
+        name="create_alert",
+        method="POST",
+        path="/api/v1/alerts",
+        roles=OPERATORS,
+        scope=Scope.OWN,
+        handler=create,
+        summary="Say when people should be told",
+        details="Answers 201 with `Location`, or 200 when the same rule was there before. A key of "
+        "one project makes rules of that project.",
+        body=AlertRequest,
+        response=AlertView,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(request=examples.ALERT_REQUEST),
+    ),
+    Route(
+        name="get_alert",
+        method="GET",
+        path=_ALERT,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="A rule, and how things stand with it",
+        response=AlertView,
+        etag=True,
+        example=Example(response=examples.ALERT),
+    ),
+    Route(
+        name="change_alert",
+        method="PATCH",
+        path=_ALERT,
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=change,
+        summary="Change a rule, also one that is built in",
+        details="What is left out stays as it is; `is_on` switches it off and on.",
+        body=AlertPatch,
+        response=AlertView,
+        conflicts=True,
+        etag=True,
+        example=Example(request=examples.ALERT_PATCH),
+    ),
+    Route(
+        name="silence_alert",
+        method="POST",
+        path=f"{_ALERT}:silence",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=silence,
+        summary="Tell nobody of a rule for a while",
+        details="Or of one thing that it is about. If it still fires when the silence is over, "
+        "people are told then.",
+        body=SilenceRequest,
+        response=AlertView,
+        conflicts=True,
+        example=Example(request=examples.SILENCE),
+    ),
+    Route(
+        name="unsilence_alert",
+        method="POST",
+        path=f"{_ALERT}:unsilence",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=unsilence,
+        summary="Lift the silences of a rule",
+        body=UnsilenceRequest,
+        response=AlertView,
+        conflicts=True,
+        example=Example(request=examples.UNSILENCE),
+    ),
+    Route(
+        name="remove_alert",
+        method="POST",
+        path=f"{_ALERT}:remove",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=remove,
+        summary="Take a rule away",
+        details="One that is built in can be switched off instead: 409.",
+        response=AlertView,
+        conflicts=True,
+        etag=True,
+    ),
+)

@@ -1,0 +1,75 @@
+"""/api/v1/audit"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from crawlfleet.api.examples import tasks
+from crawlfleet.api.http.parameters import PageSize, check_audit_cursor, invalid, is_id
+from crawlfleet.api.http.routing import ADMINS, Call, Example, Route, Scope
+from crawlfleet.model.audit import AuditFilter
+from crawlfleet.views.audit_views import AuditPage
+from crawlfleet.views.presenting import present_entry
+
+
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    actor: str | None = None
+    """Only requests with the key of this name or id, or of the node with this id."""
+    action: str | None = None
+    """Only requests of the route with this name, such as `cancel_tasks`."""
+    subject: str | None = None
+    """Only requests that changed the thing with this id."""
+    since: datetime | None = None
+    """Not before this instant."""
+    until: datetime | None = None
+    """Before this instant."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def find(call: Call) -> AuditPage:
+    query: AuditQuery = call.query
+    for field in ("actor", "action", "subject"):
+        given = getattr(query, field)
+        if given is not None and not is_id(given):
+            raise invalid(field, "is not a name or an id", "send what an entry shows", given)
+    entries, cursor = await call.control.audit.find(
+        AuditFilter(
+            actor=query.actor,
+            action=query.action,
+            subject=query.subject,
+            since=_seconds(query.since),
+            until=_seconds(query.until),
+        ),
+        after=check_audit_cursor(query.cursor),
+        limit=query.limit,
+    )
+    return AuditPage(items=[present_entry(entry) for entry in entries], next_cursor=cursor)
+
+
+def _seconds(at: datetime | None) -> float | None:
+    """An instant; without a time zone it is in UTC."""
+    if at is None:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+ROUTES: Final = (
+    Route(
+        name="list_audit",
+        method="GET",
+        path="/api/v1/audit",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=find,
+        summary="Who changed what, newest first",
+        details="One entry for each request that changed something, written in the same commit. "
+        "What nodes say of their work is not in it.",
+        query=AuditQuery,
+        response=AuditPage,
+        example=Example(response=tasks.AUDIT),
+    ),
+)

@@ -1,0 +1,98 @@
+"""/api/v1/breakers: sites that are taken for down, and tasks that wait for them."""
+
+from typing import Final
+
+import msgspec
+
+from crawlfleet.api.examples import breakers as examples
+from crawlfleet.api.http.parameters import PageSize, check_id, invalid
+from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Route, Scope
+from crawlfleet.model.breaker import Breaker, BreakerState
+from crawlfleet.views.breakers import BreakerClosing, BreakerList, BreakerView
+from crawlfleet.views.presenting import instant, moment
+
+
+class BreakerQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    project_id: str | None = None
+    """Only those of this project."""
+    all: bool = False
+    """Also those whose failures are only counted."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def find(call: Call) -> BreakerList:
+    query: BreakerQuery = call.query
+    own = call.project_id
+    if own is not None and query.project_id not in (None, own):
+        return BreakerList(items=[], total=0)
+    found = call.control.breakers.page(all=query.all, project_id=own or query.project_id)
+    return BreakerList(
+        items=[present_breaker(*each) for each in found[: query.limit]], total=len(found)
+    )
+
+
+async def close(call: Call) -> BreakerView:
+    target = check_id("target", call.path["target"])
+    request: BreakerClosing = call.body
+    own = call.project_id
+    if own is not None and request.project_id not in (None, own):
+        raise invalid(
+            "project_id",
+            "is not the project of your key",
+            f"leave it out, or say {own!r}",
+            request.project_id,
+        )
+    project_id = own or request.project_id
+    if project_id is not None:
+        check_id("project_id", project_id)
+    await call.control.breakers.close(target, by=call.caller.name, project_id=project_id)
+    return BreakerView(project_id=project_id, target=target, state="closed", failures=0)
+
+
+def present_breaker(breaker: Breaker, waiting: int) -> BreakerView:
+    is_open = breaker.state is not BreakerState.CLOSED
+    return BreakerView(
+        project_id=breaker.project_id,
+        target=breaker.target,
+        state=breaker.state.value,
+        failures=breaker.failures,
+        since=moment(breaker.since),
+        opened_at=instant(breaker.opened_at),
+        retry_at=moment(breaker.retry_at) if is_open else None,
+        probe=breaker.probe,
+        error=breaker.error,
+        waiting=waiting,
+    )
+
+
+ROUTES: Final = (
+    Route(
+        name="list_breakers",
+        method="GET",
+        path="/api/v1/breakers",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=find,
+        summary="See which sites are taken for down",
+        details="Targets of tasks that failed and failed, in order, and how many tasks wait for "
+        "each. Each project has its own; a key of one project sees those.",
+        query=BreakerQuery,
+        response=BreakerList,
+        example=Example(response=examples.BREAKERS),
+    ),
+    Route(
+        name="close_breaker",
+        method="POST",
+        path="/api/v1/breakers/{target}:close",
+        roles=OPERATORS,
+        scope=Scope.OWN,
+        handler=close,
+        summary="Let all tasks for a site go on",
+        details="Its failures are forgotten: those of one project's tasks, or of all. A key of one "
+        "project closes that project's. Closing it again changes nothing more.",
+        body=BreakerClosing,
+        response=BreakerView,
+        example=Example(request=examples.CLOSING, response=examples.CLOSED),
+    ),
+)

@@ -1,0 +1,226 @@
+"""/api/v1/projects/{project_id}/bundles: code that people hand over, and nodes fetch"""
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from crawlfleet.api.examples import bundles as examples
+from crawlfleet.api.http.etags import tagged, wanted_version
+from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor
+from crawlfleet.api.http.routing import (
+    NODES,
+    OPERATORS,
+    READERS,
+    Call,
+    Example,
+    Reply,
+    Route,
+    Scope,
+)
+from crawlfleet.model.bundle import (
+    Bundle,
+    BundleCall,
+    BundlePage,
+    BundleRemoval,
+    BundleReply,
+    BundleRequest,
+    BundleRollback,
+    BundleVersionView,
+    BundleView,
+)
+from crawlfleet.views.presenting import moment
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def find(call: Call) -> BundlePage:
+    query: PageQuery = call.query
+    after = check_name_cursor(query.cursor)
+    found = await call.control.bundles.page(_project(call), after=after, limit=query.limit + 1)
+    page = found[: query.limit]
+    return BundlePage(
+        items=[_view(call, each) for each in page],
+        next_cursor=page[-1].name if len(found) > len(page) else None,
+    )
+
+
+async def deploy(call: Call) -> Reply:
+    bundle, is_new = await call.control.bundles.deploy(
+        _project(call), call.body, by=call.caller.name
+    )
+    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    return _reply(call, bundle, status=status)
+
+
+async def get(call: Call) -> Reply:
+    return _reply(call, await call.control.bundles.get(_project(call), _name(call)))
+
+
+async def roll_back(call: Call) -> Reply:
+    bundle = await call.control.bundles.roll_back(
+        _project(call),
+        _name(call),
+        call.body.version,
+        by=call.caller.name,
+        if_version=wanted_version(call),
+    )
+    return _reply(call, bundle)
+
+
+async def remove(call: Call) -> Reply:
+    bundle = await call.control.bundles.remove(
+        _project(call),
+        _name(call),
+        call.body.version,
+        by=call.caller.name,
+        if_version=wanted_version(call),
+    )
+    return _reply(call, bundle)
+
+
+async def give(call: Call) -> BundleReply:
+    node_id = check_id("node", call.path["node_id"])
+    return await call.control.bundles.give(node_id, call.body)
+
+
+def _project(call: Call) -> str:
+    return check_id("project", call.path["project_id"])
+
+
+def _name(call: Call) -> str:
+    return check_id("bundle", call.path["bundle_id"])
+
+
+def _reply(call: Call, bundle: Bundle, *, status: HTTPStatus = HTTPStatus.OK) -> Reply:
+    return tagged(call, _view(call, bundle), bundle.version, volatile=True, status=status)
+
+
+def _view(call: Call, bundle: Bundle) -> BundleView:
+    return BundleView(
+        name=bundle.name,
+        project_id=bundle.project_id,
+        current=bundle.current,
+        versions=[
+            BundleVersionView(
+                version=each.number,
+                digest=each.digest,
+                bytes=each.bytes,
+                files=each.files,
+                unpacked_bytes=each.unpacked_bytes,
+                kind=str(each.kind),
+                created_at=moment(each.created_at),
+                cause=each.cause,
+                note=each.note,
+                spiders=[*each.spiders],
+                ready_on=call.control.bundles.ready_on(each) if call.project_id is None else [],
+            )
+            for each in bundle.versions
+        ],
+        created_at=moment(bundle.created_at),
+        updated_at=moment(bundle.updated_at),
+        version=bundle.version,
+    )
+
+
+_BUNDLES: Final = "/api/v1/projects/{project_id}/bundles"
+_BUNDLE: Final = f"{_BUNDLES}/{{bundle_id}}"
+
+ROUTES: Final = (
+    Route(
+        name="list_bundles",
+        method="GET",
+        path=_BUNDLES,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=find,
+        summary="List the bundles of a project, in order of name",
+        query=PageQuery,
+        response=BundlePage,
+        example=Example(response=examples.BUNDLES),
+    ),
+    Route(
+        name="deploy_bundle",
+        method="POST",
+        path=_BUNDLES,
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=deploy,
+        summary="Hand over code as the present version of a bundle",
+        details="A zip archive or a wheel, in base64. All of it is looked at before it is taken: "
+        "names that lead out of the folder, links, devices, names that are there twice, too many "
+        "or too large files, and what it says it needs. Answers 201, or 200 when this very "
+        "archive is the present version already. An archive that is kept as an older version "
+        "becomes the present one again, under its old number.",
+        body=BundleRequest,
+        response=BundleView,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(request=examples.BUNDLE_REQUEST),
+    ),
+    Route(
+        name="get_bundle",
+        method="GET",
+        path=_BUNDLE,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="A bundle and its versions",
+        response=BundleView,
+        etag=True,
+        example=Example(response=examples.BUNDLE),
+    ),
+    Route(
+        name="roll_back_bundle",
+        method="POST",
+        path=f"{_BUNDLE}:rollback",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=roll_back,
+        summary="Make another version the present one",
+        details="Without a `version` the one before the present one. Tasks keep the version that "
+        "was the present one when they were submitted.",
+        body=BundleRollback,
+        response=BundleView,
+        conflicts=True,
+        etag=True,
+        example=Example(request=examples.ROLLBACK),
+    ),
+    Route(
+        name="remove_bundle",
+        method="POST",
+        path=f"{_BUNDLE}:remove",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=remove,
+        summary="Remove a version that nobody needs, or the whole bundle",
+        details="Refused with 409 while it is the present version of several, or while a task "
+        "that has not ended needs it.",
+        body=BundleRemoval,
+        response=BundleView,
+        conflicts=True,
+        etag=True,
+        example=Example(request=examples.REMOVAL),
+    ),
+    Route(
+        name="give_bundle",
+        is_audited=False,
+        method="POST",
+        path="/api/v1/nodes/{node_id}:bundle",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=give,
+        summary="Fetch the code of an execution",
+        details="In the name of an execution that the node holds: the archive of the version that "
+        "its task was submitted with, in base64, or a `refusal` that says why there is none. "
+        "Nodes keep archives by their digest, and ask for each once.",
+        body=BundleCall,
+        response=BundleReply,
+        example=Example(request=examples.CALL, response=examples.GIVEN),
+    ),
+)

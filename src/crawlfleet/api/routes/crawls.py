@@ -1,0 +1,484 @@
+"""/api/v1/crawls"""
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.responses import Response
+
+from crawlfleet.api.examples import crawls as examples
+from crawlfleet.api.http.parameters import (
+    PageSize,
+    check_cursor,
+    check_id,
+    invalid,
+    parse_states,
+    restricted,
+)
+from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
+from crawlfleet.api.routes.crawl_downloads import (
+    CSV,
+    WARC,
+    download,
+    formats_of,
+    rows_of,
+    shortened,
+    with_used_columns,
+)
+from crawlfleet.core.crawls.kept_output import CRAWL
+from crawlfleet.core.crawls.shared_crawl import crawl_of
+from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.errors import Conflict, InvalidRequest, NotFound, OutputUnavailable
+from crawlfleet.features.crawls.service import CrawlVerb
+from crawlfleet.features.crawls.views import (
+    CrawlItem,
+    CrawlItemPage,
+    CrawlPage,
+    CrawlView,
+    OutputView,
+    UrlExplanation,
+)
+from crawlfleet.model.crawl.figures import CrawlFigures
+from crawlfleet.model.crawl.parameters import CrawlParameters
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+from crawlfleet.model.wire.output import OutputSummary, Stream
+from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.store import TaskFilter
+from crawlfleet.views.presenting import instant, moment
+
+MOST_SCANNED: Final = 50_000
+"""Items that are looked at for one page of a kind."""
+_NUMBER: Final = re.compile(r"[0-9]{1,15}\Z")
+
+
+class CrawlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters, and which page."""
+
+    status: str = ""
+    """Only crawls whose task is in this state; several are parted by commas."""
+    project_id: str | None = None
+    """Only crawls of this project."""
+    node_id: str | None = None
+    """Only crawls that run, or ran last, on this node."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+class ItemQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kind: str | None = None
+    """Only items of this kind."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+class OutputQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["jsonl", "csv", "warc"] = "jsonl"
+    """One item a line as JSON, or one a row, safe to open in a spreadsheet; or the pages
+    themselves, where the crawl keeps them."""
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    """So many bytes are left out at the beginning, to go on with a download that broke off; only
+    of a crawl that has ended."""
+
+
+class UrlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=5000)]
+    """The address to look up, as a page or a person would write it; percent-encoded, it still has
+    to fit into a request."""
+
+
+async def find(call: Call) -> CrawlPage:
+    query: CrawlQuery = call.query
+    filter = restricted(
+        TaskFilter(
+            status=parse_states(query.status),
+            project_id=query.project_id,
+            task_type=CRAWL,
+            assigned_node=query.node_id,
+        ),
+        call.project_id,
+    )
+    if filter is None:
+        return CrawlPage(items=[], next_cursor=None)
+    tasks, cursor = await call.control.queries.find_tasks(
+        filter, after=check_cursor(query.cursor), limit=query.limit, with_results=False
+    )
+    crawls = call.control.crawls
+    views = [
+        _brief(
+            task,
+            await crawls.figures(task),
+            is_running=crawls.is_running(task),
+            is_held=crawls.is_held(task),
+        )
+        for task in tasks
+        if task.parent_id is None  # a shard is a part of a crawl, and none by itself
+    ]
+    return CrawlPage(items=views, next_cursor=cursor)
+
+
+async def get(call: Call) -> CrawlView:
+    return await _view(call, await _task(call))
+
+
+async def items(call: Call) -> CrawlItemPage:
+    query: ItemQuery = call.query
+    task = await _task(call)
+    number = first = _position(query.cursor)
+    kept, completed = call.control.crawls.output, task.status is TaskStatus.COMPLETED
+    summary = await kept.summary(crawl_of(task), "items", completed=completed)
+    if summary is None:
+        if (why := await call.control.crawls.why_missing(task)) is not None:
+            raise Conflict(why)
+        return CrawlItemPage(items=[], next_cursor=None)
+    found: list[CrawlItem] = []
+    pieces = kept.read(crawl_of(task), "items", completed=completed, skip=first)
+    async with aclosing(pieces):
+        async for lines in pieces:
+            for kind, fields in rows_of(lines):
+                if len(found) == query.limit or number - first >= MOST_SCANNED:
+                    return _page(found, number, summary.columns)
+                number += 1
+                if query.kind in (None, kind):
+                    found.append(CrawlItem(number=number, kind=kind, fields=shortened(fields)))
+    return _page(found, None, summary.columns)
+
+
+async def output(call: Call) -> Response:
+    format, offset = call.query.format, call.query.offset
+    task = await _task(call)
+    if offset and task.status not in TERMINAL:
+        raise Conflict(
+            f"{task.id} is {task.status}, and only the output of a crawl that has ended stays as "
+            "it is; ask for all of it"
+        )
+    kept = call.control.crawls.output
+    stream: Stream = "pages" if format == WARC else "items"
+    items, pages = await _summaries(kept, task)
+    summary = pages if format == WARC else items
+    formats = formats_of(items, pages)
+    if not formats:
+        if (why := await call.control.crawls.why_missing(task)) is not None:
+            raise Conflict(why)
+        raise Conflict(
+            f"nothing of {task.id} is kept here: it has not begun, or its output goes to the "
+            "`sinks` that it names"
+        )
+    if summary is None or format not in formats:
+        lacking = "keeps no pages" if format == WARC else "has no fields that could be columns"
+        told = " or ".join(f"format={each}" for each in formats)
+        raise Conflict(f"{task.id} {lacking}; ask for {told}")
+
+    def read() -> AsyncGenerator[bytes, None]:
+        completed = task.status is TaskStatus.COMPLETED
+        return kept.read(crawl_of(task), stream, completed=completed)
+
+    if format == CSV and task.status in TERMINAL:
+        summary = await with_used_columns(summary, read())
+    return download(read(), summary, format, f"crawl-{task.id}", offset)
+
+
+async def explain_url(call: Call) -> UrlExplanation:
+    task = await _task(call)
+    if task.status is TaskStatus.PROCESSING and task.parent_id is None:
+        return await call.control.crawls.explain(task, call.query.url)
+    from crawlfleet.crawl.engine.crawl import (
+        explained,  # a master that nobody asks need not know how
+    )
+
+    try:
+        async with call.control.frontiers.reading(task) as frontier:
+            parameters = msgspec.json.decode(task.parameters, type=CrawlParameters)
+            told = await explained(parameters, frontier, call.query.url)
+    except NotFound:
+        raise Conflict(
+            f"{task.id} is {task.status}, and its books were on its node: only while it runs "
+            "can it tell"
+        ) from None
+    return msgspec.convert(msgspec.to_builtins(told), UrlExplanation)
+
+
+def _ordering(verb: CrawlVerb) -> Handler:
+    async def handle(call: Call) -> CrawlView:
+        task = await _task(call)
+        crawls = call.control.crawls
+        if verb is CrawlVerb.RESUME and task.is_parent and await _resume_shards(call, task):
+            if crawls.is_running(task):
+                await crawls.order(task, verb, by=call.caller.name)
+            return await _view(call, await call.control.tasks.get(task.id))
+        by_itself = _BEFORE_IT_RUNS.get((verb, task.status))
+        if by_itself is not None and not call.control.crawls.is_running(task):
+            order = Order(verb=by_itself, by=call.caller.name, project_id=call.project_id)
+            task = await call.control.orders.carry_out_one(order, task.id)
+        else:
+            await call.control.crawls.order(task, verb, by=call.caller.name)
+        return await _view(call, await call.control.tasks.get(task.id))
+
+    return handle
+
+
+async def _resume_shards(call: Call, task: Task) -> int:
+    """Put the shards of a crawl that are paused, and run nowhere, back into the queue."""
+    if task.status is not TaskStatus.WAITING:
+        return 0
+    paused = await _paused_shards(call, task)
+    order = Order(verb=Verb.RESUME, by=call.caller.name, project_id=call.project_id)
+    return len(paused and await call.control.orders.carry_out(order, paused))
+
+
+async def _paused_shards(call: Call, task: Task) -> list[str]:
+    shards = await call.control.queries.shards(task.id)
+    return [each.id for each in shards if each.status is TaskStatus.PAUSED]
+
+
+_BEFORE_IT_RUNS: Final = {
+    (CrawlVerb.PAUSE, TaskStatus.PENDING): Verb.PAUSE,
+    (CrawlVerb.PAUSE, TaskStatus.WAITING): Verb.PAUSE,
+    (CrawlVerb.PAUSE, TaskStatus.PAUSED): Verb.PAUSE,
+    (CrawlVerb.RESUME, TaskStatus.PAUSED): Verb.RESUME,
+    (CrawlVerb.RESUME, TaskStatus.PENDING): Verb.RESUME,
+}
+"""A crawl that has not begun is held as any other task is."""
+
+
+async def _task(call: Call) -> Task:
+    return await call.control.crawls.get(check_id("task", call.path["task_id"]))
+
+
+async def _summaries(
+    kept: OutputStore, task: Task
+) -> tuple[OutputSummary | None, OutputSummary | None]:
+    """Of items and of pages."""
+    completed = task.status is TaskStatus.COMPLETED
+    return (
+        await kept.summary(crawl_of(task), "items", completed=completed),
+        await kept.summary(crawl_of(task), "pages", completed=completed),
+    )
+
+
+async def _view(call: Call, task: Task) -> CrawlView:
+    crawls = call.control.crawls
+    is_running, is_held = crawls.is_running(task), crawls.is_held(task)
+    brief = _brief(task, None, is_running=is_running, is_held=is_held)
+    figures = await crawls.figures(task)
+    state = _state(task, figures, is_running=is_running, is_held=is_held)
+    is_split = task.is_parent and task.status is TaskStatus.WAITING
+    if is_split and not is_running and await _paused_shards(call, task):
+        state = str(TaskStatus.PAUSED)  # they lost their nodes since, and wait for nothing else
+    kept = crawls.output
+    shown, missing = None, ""
+    try:
+        summary, pages = await _summaries(kept, task)
+    except OutputUnavailable as error:  # all else about the crawl can be shown
+        summary, pages, missing = None, None, str(error)
+    if summary is None and pages is None and not missing:
+        missing = await call.control.crawls.why_missing(task) or ""
+    if summary is not None:
+        shown = OutputView(
+            items=summary.items,
+            bytes=summary.bytes + (pages.bytes if pages else 0),
+            columns=summary.columns,
+            formats=formats_of(summary, pages),
+        )
+    return msgspec.structs.replace(
+        brief,
+        figures=figures,
+        state=state,
+        output=shown,
+        output_missing=missing,
+    )
+
+
+def _brief(
+    task: Task, figures: CrawlFigures | None, *, is_running: bool, is_held: bool
+) -> CrawlView:
+    """What a list shows."""
+    url = _address(task)
+    if figures is not None:
+        figures = msgspec.structs.replace(figures, hosts=(), rates=())
+    return CrawlView(
+        task_id=task.id,
+        state=_state(task, figures, is_running=is_running, is_held=is_held),
+        project=task.project_id,
+        name=_name(url),
+        url=url,
+        created_at=moment(task.created_at),
+        node_id=task.assigned_node,
+        started_at=instant(task.started_at),
+        finished_at=instant(task.completed_at) if task.status in TERMINAL else None,
+        figures=figures,
+    )
+
+
+def _state(task: Task, figures: CrawlFigures | None, *, is_running: bool, is_held: bool) -> str:
+    """That of the task; but one that waits for its shards, which run, runs."""
+    if is_held or (is_running and figures is not None and figures.is_paused):
+        return str(TaskStatus.PAUSED)
+    is_waiting = task.is_parent and task.status is TaskStatus.WAITING
+    return str(TaskStatus.PROCESSING if is_running and is_waiting else task.status)
+
+
+class _Addresses(msgspec.Struct):
+    url: str | None = None
+    urls: list[str] = []
+
+
+def _address(task: Task) -> str:
+    try:
+        addresses = msgspec.json.decode(task.parameters, type=_Addresses)
+    except msgspec.DecodeError:
+        return ""
+    return addresses.url or next(iter(addresses.urls), "")
+
+
+def _name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or url
+    except ValueError:
+        return url
+
+
+def _position(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not _NUMBER.match(cursor):
+        raise _bad_cursor(cursor)
+    return int(cursor)
+
+
+def _bad_cursor(cursor: str) -> InvalidRequest:
+    return invalid(
+        "cursor",
+        "is not a cursor",
+        "send the next_cursor of the page before, or none for the first page",
+        cursor[:40],
+    )
+
+
+def _page(found: list[CrawlItem], next: int | None, columns: tuple[str, ...]) -> CrawlItemPage:
+    cursor = None if next is None else str(next)
+    return CrawlItemPage(items=found, next_cursor=cursor, columns=columns)
+
+
+_CRAWL: Final = "/api/v1/crawls/{task_id}"
+_ASKED: Final = "Asked of the node that runs it, and answered when it has obeyed."
+
+
+class _Words(NamedTuple):
+    summary: str
+    details: str = ""
+
+
+_ORDERS: Final = {
+    CrawlVerb.PAUSE: _Words(
+        "Hold a crawl",
+        details="It finishes the requests that are under way, and begins no more until it is "
+        "resumed. Its place on the node stays taken, and its task's `timeout` goes on. One that "
+        "has not begun is held as a task. ",
+    ),
+    CrawlVerb.RESUME: _Words("Let a crawl go on"),
+    CrawlVerb.STOP: _Words(
+        "End a crawl with what it has",
+        details="It completes: its output is finished, and its result says what was found so "
+        "far. To throw a crawl away, cancel its task. ",
+    ),
+}
+
+
+def _order_route(verb: CrawlVerb) -> Route:
+    words = _ORDERS[verb]
+    return Route(
+        name=f"{verb}_crawl",
+        method="POST",
+        path=f"{_CRAWL}:{verb}",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=_ordering(verb),
+        summary=words.summary,
+        details=words.details + _ASKED,
+        response=CrawlView,
+        conflicts=True,
+    )
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        name="list_crawls",
+        method="GET",
+        path="/api/v1/crawls",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=find,
+        summary="List crawls, newest first",
+        query=CrawlQuery,
+        response=CrawlPage,
+        example=Example(response=examples.CRAWLS),
+    ),
+    Route(
+        name="get_crawl",
+        method="GET",
+        path=_CRAWL,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="One crawl, with its live figures",
+        details="`figures` are what was committed over all attempts, a second old at most. They "
+        "stay when the crawl is over.",
+        response=CrawlView,
+        example=Example(response=examples.CRAWL),
+    ),
+    Route(
+        name="list_crawl_items",
+        method="GET",
+        path=f"{_CRAWL}/items",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=items,
+        summary="What a crawl has found so far, page by page",
+        details="Only what is committed: an item that was shown stays, unless its node dies and "
+        "the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the "
+        "output has them whole.",
+        query=ItemQuery,
+        response=CrawlItemPage,
+        example=Example(response=examples.CRAWL_ITEMS),
+    ),
+    Route(
+        name="get_crawl_output",
+        method="GET",
+        path=f"{_CRAWL}/output",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=output,
+        summary="Download what a crawl has found",
+        details="Of a crawl that runs, what is committed so far. In CSV, a text that a "
+        "spreadsheet would calculate has an apostrophe before it. WARC is there for crawls with "
+        "`fleet:pages` among their `sinks`.",
+        query=OutputQuery,
+        response=str,
+        media_types=("application/x-ndjson", "text/csv", "application/warc"),
+        conflicts=True,
+    ),
+    Route(
+        name="explain_crawl_url",
+        method="GET",
+        path=f"{_CRAWL}/urls",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=explain_url,
+        summary="What became of a URL in a crawl",
+        details="Whether the URL was found, where and when, how its visit ended, or which rule "
+        "keeps it out. Asked of the node while the crawl runs, and of its books afterwards; those "
+        "of a crawl with `frontier: node`, or with `sinks` of its own, went with it (409).",
+        query=UrlQuery,
+        response=UrlExplanation,
+        conflicts=True,
+        example=Example(response=examples.URL_EXPLANATION),
+    ),
+    *(_order_route(verb) for verb in CrawlVerb),
+)

@@ -1,0 +1,92 @@
+"""/api/v1/events: the event log page by page, or live as server-sent events."""
+
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, aclosing
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from crawlfleet.api.examples import tasks
+from crawlfleet.api.http.bodies import JSON
+from crawlfleet.api.http.parameters import EventNumber, PageSize, invalid, is_id
+from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
+from crawlfleet.api.http.streaming import STREAM, Stream, resumed, while_live
+from crawlfleet.control.events.stream import EventFilter, News
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.views.presenting import present_event
+from crawlfleet.views.tasks import EventPage
+
+
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kind: str = ""
+    """Only events whose kind begins like this, such as `task.failed` or `node.`."""
+    subject: str | None = None
+    """Only events about the thing with this id."""
+    after: EventNumber | msgspec.UnsetType = msgspec.UNSET
+    """Only events with a higher number."""
+    limit: PageSize = 100
+    """How many at most; a stream has no end."""
+    newest: bool = False
+    """The last ones instead of the first; not for a stream."""
+
+
+async def events(call: Call) -> EventPage | Response:
+    query: EventsQuery = call.query
+    wanted = EventFilter(kind=query.kind, subject=query.subject, project_id=call.project_id)
+    after = None if query.after is msgspec.UNSET else query.after
+    if query.subject is not None and not is_id(query.subject):
+        raise invalid("subject", "is not an id", "send the id of a task or a node")
+    if STREAM in call.headers.get("accept", ""):
+        place = ExitStack()
+        following = call.control.events.follow(
+            wanted, after=resumed(call.headers, after), name=call.caller.key_id or ""
+        )
+        news = while_live(place.enter_context(following), call)
+        return Stream(_written(news), place)
+    if query.newest:
+        found = await call.control.events.newest(wanted, limit=query.limit)
+        return EventPage(items=[present_event(each) for each in found], next_cursor=None)
+    found, cursor = await call.control.events.find(wanted, after=after or 0, limit=query.limit)
+    return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
+
+
+async def _written(news: AsyncGenerator[News, None]) -> AsyncGenerator[bytes, None]:
+    """The news in the format of server-sent events."""
+    try:
+        async with aclosing(news):
+            async for events, position in news:
+                if not events:
+                    # Tells the reader its place in the log, and is nothing to it otherwise.
+                    yield b": nothing new\nid: %d\n\n" % position
+                else:
+                    yield b"".join(
+                        b"id: %d\nevent: %s\ndata: %s\n\n"
+                        % (each.seq, each.kind.encode(), msgspec.json.encode(present_event(each)))
+                        for each in events
+                    )
+    except StoreUnavailable:
+        return  # the reader comes back, and goes on where it was
+
+
+ROUTES: Final = (
+    Route(
+        name="list_events",
+        method="GET",
+        path="/api/v1/events",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=events,
+        summary="List events, or follow them live",
+        details="With `Accept: text/event-stream` the events come live as server-sent events: "
+        "`id` is the event's number, `event` its kind, `data` its JSON. The stream begins with "
+        "what is new, or after the number in `Last-Event-ID` or `after`. A comment comes every "
+        "15 seconds when nothing happens. It ends by itself after 15 minutes: come back with "
+        "`Last-Event-ID`. A number that the log has not reached, as after a restore, is taken for "
+        "now. Up to 100 may follow at once, 50 with one key.",
+        query=EventsQuery,
+        response=EventPage,
+        media_types=(JSON, STREAM),
+        example=Example(response=tasks.EVENTS),
+    ),
+)

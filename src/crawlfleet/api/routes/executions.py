@@ -1,0 +1,163 @@
+"""/api/v1/executions, and the logs of executions page by page or live."""
+
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, aclosing
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+from starlette.responses import Response
+
+from crawlfleet.api.examples import tasks
+from crawlfleet.api.http.bodies import JSON
+from crawlfleet.api.http.parameters import EventNumber, PageSize, check_id, seconds_of
+from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
+from crawlfleet.api.http.streaming import STREAM, Stream, resumed, while_live
+from crawlfleet.control.logs.executions import LogNews
+from crawlfleet.core.logs.search import make_filter
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.log import LogLevel
+from crawlfleet.views.presenting import present_execution, present_line
+from crawlfleet.views.tasks import ExecutionView, LogPage
+
+
+class LogQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    after: EventNumber = 0
+    """Only lines with a higher number."""
+    limit: PageSize = 100
+    """How many at most; a stream has no limit."""
+    level: LogLevel = LogLevel.DEBUG
+    """Only lines of this level and of those that matter more."""
+    q: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    """Only lines with this text in their message or their fields (as `name=value`), in any case."""
+    regex: bool = False
+    """`q` is a regular expression in the syntax of RE2; `(?i)` at its beginning for any case."""
+    since: datetime | None = None
+    """Only lines that were said at this instant or later."""
+    until: datetime | None = None
+    """Only lines that were said before this instant."""
+    follow: bool = False
+    """Go on with what is said until the execution has ended, as server-sent events."""
+
+
+async def get(call: Call) -> ExecutionView:
+    execution = await call.control.logs.execution(_id(call))
+    return present_execution(execution, call.control.logs.progress(execution.id))
+
+
+async def logs(call: Call) -> LogPage | Response:
+    execution = await call.control.logs.execution(_id(call))
+    return await _logs(call, execution.id)
+
+
+async def task_logs(call: Call) -> LogPage | Response:
+    task = await call.control.tasks.get(check_id("task", call.path["task_id"]))
+    newest = await call.control.logs.newest_execution(task.id)
+    if newest is None:
+        return LogPage(execution_id=None, items=[], next_cursor=None)
+    return await _logs(call, newest.id)
+
+
+async def _logs(call: Call, execution_id: str) -> LogPage | Response:
+    query: LogQuery = call.query
+    wanted = make_filter(
+        query.q,
+        is_regex=query.regex,
+        least=query.level,
+        since=_seconds(query.since),
+        until=_seconds(query.until),
+    )
+    if query.follow or STREAM in call.headers.get("accept", ""):
+        place = ExitStack()
+        after = resumed(call.headers, query.after) or 0
+        name = call.caller.key_id or ""
+        following = call.control.logs.follow(execution_id, after=after, wanted=wanted, name=name)
+        news = while_live(place.enter_context(following), call)
+        return Stream(_written(news), place)
+    found, cursor = await call.control.logs.find(
+        execution_id, after=query.after, limit=query.limit, wanted=wanted
+    )
+    return LogPage(
+        execution_id=execution_id,
+        items=[present_line(line) for line in found],
+        next_cursor=cursor,
+    )
+
+
+async def _written(following: AsyncGenerator[LogNews, None]) -> AsyncGenerator[bytes, None]:
+    """The news in the format of server-sent events."""
+    try:
+        async with aclosing(following):
+            async for news in following:
+                if news.is_end:
+                    yield b"id: %d\nevent: end\ndata: {}\n\n" % news.position
+                elif not news.lines:
+                    yield b": nothing new\nid: %d\n\n" % news.position
+                else:
+                    yield b"".join(
+                        b"id: %d\nevent: line\ndata: %s\n\n"
+                        % (line.seq, msgspec.json.encode(present_line(line)))
+                        for line in news.lines
+                    )
+    except StoreUnavailable:
+        return  # the reader comes back, and goes on where it was
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else seconds_of(at)
+
+
+def _id(call: Call) -> str:
+    return check_id("execution", call.path["execution_id"])
+
+
+_EXECUTION: Final = "/api/v1/executions/{execution_id}"
+
+ROUTES: Final = (
+    Route(
+        name="get_execution",
+        method="GET",
+        path=_EXECUTION,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="One attempt",
+        response=ExecutionView,
+        example=Example(response=tasks.EXECUTION),
+    ),
+    Route(
+        name="list_execution_logs",
+        method="GET",
+        path=f"{_EXECUTION}/logs",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=logs,
+        summary="What an attempt said, in order, or as it says it",
+        details="With `follow=true`, or `Accept: text/event-stream`, the lines come live as "
+        "server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. "
+        "After the last line of an attempt that has ended comes an `event: end`. A stream that "
+        "breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. "
+        "Up to 100 may follow at once, 50 with one key. Where lines were left out, because a node "
+        "keeps only the first and the last of a large log, a line says how many. A search "
+        "(`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer "
+        "lines, perhaps none, and its `next_cursor` says with which `after` to go on.",
+        query=LogQuery,
+        response=LogPage,
+        media_types=(JSON, STREAM),
+        example=Example(response=tasks.LOGS),
+    ),
+    Route(
+        name="list_task_logs",
+        method="GET",
+        path="/api/v1/tasks/{task_id}/logs",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=task_logs,
+        summary="What the newest attempt at a task said",
+        details="As for the attempt itself. A task that was not attempted yet has no lines, and "
+        "cannot be followed.",
+        query=LogQuery,
+        response=LogPage,
+        media_types=(JSON, STREAM),
+    ),
+)

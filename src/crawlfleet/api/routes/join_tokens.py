@@ -1,0 +1,98 @@
+"""/api/v1/join-tokens"""
+
+from http import HTTPStatus
+from typing import Final
+
+from crawlfleet.api.examples import tasks
+from crawlfleet.api.http.parameters import check_id
+from crawlfleet.api.http.routing import ADMINS, NOT_KEPT, Call, Example, Reply, Route, Scope
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.requests import JoinTokenRequest
+from crawlfleet.tls import pin_of, with_pin
+from crawlfleet.views.access import JoinTokenPage, JoinTokenView, NewJoinToken
+from crawlfleet.views.presenting import present_join_token
+
+
+async def find(call: Call) -> JoinTokenPage:
+    tokens = call.control.keys.find(joining=True)
+    return JoinTokenPage(items=[_view(call, token) for token in tokens], next_cursor=None)
+
+
+async def create(call: Call) -> Reply:
+    token, secret = await call.control.keys.create_join_token(call.body, by=call.caller.name)
+    cert = call.control.settings.server.tls_cert
+    join = with_pin(secret, pin_of(cert) if cert else "")
+    return Reply(
+        body=NewJoinToken(join_token=_view(call, token), secret=secret, join=join),
+        status=HTTPStatus.CREATED,
+        headers=NOT_KEPT,
+    )
+
+
+async def get(call: Call) -> JoinTokenView:
+    id = check_id("join-token", call.path["join_token_id"])
+    return _view(call, call.control.keys.get(id, joining=True))
+
+
+async def revoke(call: Call) -> JoinTokenView:
+    id = check_id("join-token", call.path["join_token_id"])
+    by = call.caller.name
+    return _view(call, await call.control.keys.revoke(id, joining=True, by=by))
+
+
+def _view(call: Call, token: ApiKey) -> JoinTokenView:
+    return present_join_token(token, now=call.control.wall())
+
+
+ROUTES: Final = (
+    Route(
+        name="list_join_tokens",
+        method="GET",
+        path="/api/v1/join-tokens",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=find,
+        summary="List join tokens, oldest first",
+        details="Also those that are dead; never their secrets.",
+        response=JoinTokenPage,
+    ),
+    Route(
+        name="create_join_token",
+        method="POST",
+        path="/api/v1/join-tokens",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=create,
+        summary="Make a token with which new nodes may join",
+        details="Its `secret` is in this answer and nowhere else. A use is counted with the "
+        "registration of a new node; a node that returns needs none.",
+        body=JoinTokenRequest,
+        response=NewJoinToken,
+        statuses=(HTTPStatus.CREATED,),
+        conflicts=True,
+        example=Example(request=tasks.JOIN_TOKEN_REQUEST, response=tasks.NEW_JOIN_TOKEN),
+    ),
+    Route(
+        name="get_join_token",
+        method="GET",
+        path="/api/v1/join-tokens/{join_token_id}",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=get,
+        summary="One join token",
+        details="Never its secret; `uses` counts the nodes that have joined with it.",
+        response=JoinTokenView,
+    ),
+    Route(
+        name="revoke_join_token",
+        method="POST",
+        path="/api/v1/join-tokens/{join_token_id}:revoke",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=revoke,
+        summary="Let no more nodes join with a token",
+        details="Nodes that have joined with it stay.",
+        response=JoinTokenView,
+        conflicts=True,
+    ),
+)

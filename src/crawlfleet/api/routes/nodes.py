@@ -1,0 +1,436 @@
+"""/api/v1/nodes"""
+
+import asyncio
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import msgspec
+from starlette.requests import ClientDisconnect
+
+from crawlfleet.api.examples import tasks
+from crawlfleet.api.http.etags import tagged, wanted_version
+from crawlfleet.api.http.parameters import check_id, seconds_of
+from crawlfleet.api.http.routing import (
+    ADMINS,
+    NODES,
+    NOT_KEPT,
+    OPERATORS,
+    READERS,
+    Call,
+    Example,
+    Reply,
+    Route,
+    Scope,
+)
+from crawlfleet.api.routes import node_pages
+from crawlfleet.model.node import Node
+from crawlfleet.model.node_sample import Resolution
+from crawlfleet.model.requests import NodeChangeRequest
+from crawlfleet.model.wire.node_protocol import (
+    Departure,
+    DrainOrder,
+    Heartbeat,
+    HeartbeatReply,
+    LeaseReply,
+    LeaseRequest,
+    NodeToken,
+    NoteBatch,
+    NoteReply,
+    Registered,
+    Registration,
+    ReportBatch,
+    ReportReply,
+)
+from crawlfleet.views.presenting import present_node, present_sample
+from crawlfleet.views.tasks import NodeHistoryView, NodeView
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    resolution: Resolution = Resolution.MINUTE
+    """Each heartbeat (`raw`), or a mean for each minute or hour."""
+    since: datetime | None = None
+    """Only from then on."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 1500
+    """The last so many at most."""
+
+
+async def register(call: Call) -> Reply:
+    registered = await call.control.nodes.register(call.body, by=call.caller)
+    return Reply(
+        body=registered,
+        status=HTTPStatus.CREATED,
+        headers={"Location": f"/api/v1/nodes/{registered.node_id}", **NOT_KEPT},
+    )
+
+
+async def heartbeat(call: Call) -> HeartbeatReply:
+    reply = await call.control.nodes.heartbeat(_id(call), call.body)
+    if call.control.node_tokens.is_due(reply.node_id):
+        return msgspec.structs.replace(reply, renew_token=True)
+    return reply
+
+
+async def lease(call: Call) -> LeaseReply:
+    """Waits for work, and notices when the node hangs up meanwhile: it may have died."""
+    node_id, request, suspicion = _id(call), call.body, call.control.suspicion
+    suspicion.begin_poll(node_id, call.connection)
+    leasing = asyncio.create_task(call.control.leases.lease(node_id, request))
+    gone = asyncio.create_task(call.hung_up())
+    try:
+        await asyncio.wait([leasing, gone], return_when=asyncio.FIRST_COMPLETED)
+        suspicion.polled(node_id, request, call.connection)
+        if not leasing.done():
+            raise ClientDisconnect
+        return leasing.result()
+    finally:
+        suspicion.end_poll(node_id, call.connection)
+        leasing.cancel()
+        gone.cancel()
+
+
+async def report(call: Call) -> ReportReply:
+    return await call.control.leases.report(_id(call), call.body)
+
+
+async def note(call: Call) -> NoteReply:
+    reply = await call.control.logs.take(_id(call), call.body)
+    await call.control.crawls.hear(call.body, reply)
+    return reply
+
+
+async def get(call: Call) -> Reply:
+    return _reply(call, await call.control.nodes.find(_id(call)))
+
+
+async def change(call: Call) -> Reply:
+    node = await call.control.nodes.change(
+        _id(call), call.body, by=call.caller.name, version=wanted_version(call)
+    )
+    return _reply(call, node)
+
+
+async def history(call: Call) -> NodeHistoryView:
+    node = await call.control.nodes.find(_id(call))
+    query: HistoryQuery = call.query
+    samples = await call.control.history.read(
+        node.id, query.resolution, since=seconds_of(query.since), limit=query.limit
+    )
+    return NodeHistoryView(
+        node_id=node.id,
+        resolution=str(query.resolution),
+        items=[present_sample(sample) for sample in samples],
+    )
+
+
+async def drain(call: Call) -> Reply:
+    node = await call.control.node_orders.drain(
+        _id(call),
+        by=call.caller.name,
+        deadline_s=call.body.deadline_s,
+        if_version=wanted_version(call),
+    )
+    return _reply(call, node)
+
+
+async def maintain(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(
+        call, await call.control.node_orders.maintain(_id(call), by=by, if_version=version)
+    )
+
+
+async def resume(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.node_orders.resume(_id(call), by=by, if_version=version))
+
+
+async def unregister(call: Call) -> Reply:
+    node = await call.control.node_orders.unregister(
+        _id(call),
+        session_id=call.body.session_id,
+        by=call.caller.name,
+        if_version=wanted_version(call),
+    )
+    return _reply(call, node)
+
+
+async def remove(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.node_orders.remove(_id(call), by=by, if_version=version))
+
+
+async def rotate_token(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.node_tokens.rotate(_id(call), by=by, if_version=version))
+
+
+async def renew_token(call: Call) -> Reply:
+    return Reply(body=await call.control.node_tokens.renew(_id(call)), headers=NOT_KEPT)
+
+
+async def revoke(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.node_tokens.revoke(_id(call), by=by, if_version=version))
+
+
+def _id(call: Call) -> str:
+    return check_id("node", call.path["node_id"])
+
+
+def _reply(call: Call, node: Node) -> Reply:
+    return tagged(call, present_node(call.control.queries.node(node)), node.version, volatile=True)
+
+
+_NODE: Final = "/api/v1/nodes/{node_id}"
+
+ROUTES: Final = (
+    Route(
+        name="register_node",
+        method="POST",
+        path="/api/v1/nodes:register",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=register,
+        summary="Register a node, or welcome it back, and open a session",
+        details="A new node shows a join token and is answered with its `node_token`, once; a "
+        "node that returns shows that token and sends its `node_id`. Its earlier session ends.",
+        joins=True,
+        body=Registration,
+        response=Registered,
+        statuses=(HTTPStatus.CREATED,),
+        conflicts=True,
+        example=Example(request=tasks.REGISTRATION, response=tasks.REGISTERED),
+    ),
+    Route(
+        name="heartbeat",
+        is_audited=False,
+        method="POST",
+        path=f"{_NODE}:heartbeat",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=heartbeat,
+        summary="Renew the session; the reply carries orders",
+        details="`lost_tasks` are those of `active_tasks` that the node does not own (any more); "
+        "`stop` lists executions to be stopped; `session_lost` means: stop everything and "
+        "register again.",
+        body=Heartbeat,
+        response=HeartbeatReply,
+        example=Example(request=tasks.HEARTBEAT, response=tasks.HEARTBEAT_REPLY),
+    ),
+    Route(
+        name="lease",
+        is_audited=False,
+        method="POST",
+        path=f"{_NODE}:lease",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=lease,
+        summary="Wait for work and orders",
+        details="Answers as soon as something is assigned that is not in `held`, or after `wait_s` "
+        "seconds (at most 60). `draining` says that nothing more will come.",
+        body=LeaseRequest,
+        response=LeaseReply,
+        example=Example(request=tasks.LEASE_REQUEST, response=tasks.LEASE_REPLY),
+    ),
+    Route(
+        name="report",
+        is_audited=False,
+        method="POST",
+        path=f"{_NODE}:report",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=report,
+        summary="Say what became of executions",
+        details="Send it again until it is answered: it is recorded once. `stale` means that the "
+        "attempt does not own the task (any more): stop it and forget it. `later` (with "
+        "`knows_later`; else 503) means that what was found is still being measured: say it again.",
+        body=ReportBatch,
+        response=ReportReply,
+        example=Example(request=tasks.REPORT_BATCH, response=tasks.REPORT_REPLY),
+    ),
+    Route(
+        name="note",
+        is_audited=False,
+        method="POST",
+        path=f"{_NODE}:note",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=note,
+        summary="Pass on what executions say while they run",
+        details="Lines are numbered from 1 in each execution, so that it may be sent again. "
+        "`left_out` names the `first` and the `last` line that the node does not keep; what the "
+        "master has of them goes. `stale` lists executions that are not the node's, or ended "
+        "more than a minute ago: say nothing more about them.",
+        body=NoteBatch,
+        response=NoteReply,
+        example=Example(request=tasks.NOTE_BATCH, response=tasks.NOTE_REPLY),
+    ),
+    Route(
+        name="unregister_node",
+        method="POST",
+        path=f"{_NODE}:unregister",
+        roles=NODES | OPERATORS,
+        scope=Scope.FLEET,
+        handler=unregister,
+        summary="Leave now; running work goes back to the queue",
+        details="With a `session_id`, only that session is ended; the node may come back with its "
+        "token.",
+        body=Departure,
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+        example=Example(request=tasks.DEPARTURE),
+    ),
+    *node_pages.ROUTES,
+    Route(
+        name="get_node",
+        method="GET",
+        path=_NODE,
+        roles=READERS | NODES,
+        scope=Scope.FLEET,
+        handler=get,
+        summary="One node",
+        details="`resources` is what it has, `usage` what it last measured. The header `ETag` is "
+        "for `If-Match` when the node is changed.",
+        response=NodeView,
+        etag=True,
+        example=Example(response=tasks.NODE),
+    ),
+    Route(
+        name="change_node",
+        method="PATCH",
+        path=_NODE,
+        roles=OPERATORS,
+        scope=Scope.FLEET,
+        handler=change,
+        summary="Label and describe a node",
+        details="What is left out stays as it is; a label that is `null` is removed. What is said "
+        "here wins over what the node says of itself, and outlasts its restarts. With the header "
+        "`If-Match` nothing is changed, and the answer is 412, unless the node still has that "
+        "`ETag`.",
+        body=NodeChangeRequest,
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+        example=Example(request=tasks.NODE_CHANGE),
+    ),
+    Route(
+        name="get_node_history",
+        method="GET",
+        path=f"{_NODE}/history",
+        roles=READERS,
+        scope=Scope.FLEET,
+        handler=history,
+        summary="A node over time",
+        details="What is older than an hour is kept as means of a minute, what is older than a "
+        "day as means of an hour. `latency_s` is how long executions took, `wait_s` how long they "
+        "waited at the node before. Shares are between 0 and 1, rates in bytes per second.",
+        query=HistoryQuery,
+        response=NodeHistoryView,
+        example=Example(response=tasks.NODE_HISTORY),
+    ),
+    Route(
+        name="drain_node",
+        method="POST",
+        path=f"{_NODE}:drain",
+        roles=OPERATORS | NODES,
+        scope=Scope.FLEET,
+        handler=drain,
+        summary="Finish what runs, take nothing new, then go offline",
+        details="What still runs after `deadline_s` seconds is stopped and goes back to the queue; "
+        "without it the node stays until all is done. Draining anew sets another deadline. A "
+        "node may drain itself.",
+        body=DrainOrder,
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+    ),
+    Route(
+        name="maintain_node",
+        method="POST",
+        path=f"{_NODE}:maintenance",
+        roles=OPERATORS,
+        scope=Scope.FLEET,
+        handler=maintain,
+        summary="Take nothing new until resumed",
+        details="It survives a restart of the node.",
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+    ),
+    Route(
+        name="resume_node",
+        method="POST",
+        path=f"{_NODE}:resume",
+        roles=OPERATORS,
+        scope=Scope.FLEET,
+        handler=resume,
+        summary="Take work again",
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+    ),
+    Route(
+        name="remove_node",
+        method="POST",
+        path=f"{_NODE}:remove",
+        roles=OPERATORS,
+        scope=Scope.FLEET,
+        handler=remove,
+        summary="Forget a node that is gone",
+        details="It is in no list any more, and its token is worth nothing: the machine can come "
+        "back as a new node. A node that is connected has to be drained or unregistered first. "
+        "Nodes that stay away are removed by themselves after `retention.nodes_days`.",
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+    ),
+    Route(
+        name="rotate_node_token",
+        method="POST",
+        path=f"{_NODE}:rotate-token",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=rotate_token,
+        summary="Have a node change its token, without interruption",
+        details="The node is told with its next heartbeat, and fetches itself a new token. The old "
+        "one stays good until the new one is used, ten minutes at most.",
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+    ),
+    Route(
+        name="renew_node_token",
+        method="POST",
+        path=f"{_NODE}:renew-token",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=renew_token,
+        summary="Fetch a new token",
+        details="Asked for when a heartbeat's reply says `renew_token`. Keep the new token durably "
+        "before it is used: from then on the old one is worth nothing. When no answer came, ask "
+        "again with the old one.",
+        response=NodeToken,
+        conflicts=True,
+        example=Example(response=tasks.NODE_TOKEN),
+    ),
+    Route(
+        name="revoke_node",
+        method="POST",
+        path=f"{_NODE}:revoke",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=revoke,
+        summary="End a node and its token at once",
+        details="Its session ends and its work goes back to the queue. It can come back only as a "
+        "new node, with a join token: revoke that, too, if you do not trust the machine.",
+        response=NodeView,
+        etag=True,
+    ),
+)

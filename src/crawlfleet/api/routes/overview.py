@@ -1,0 +1,101 @@
+"""What the dashboard asks beside lists: numbers over time, what needs attention, task types."""
+
+import inspect
+import sys
+from typing import Annotated, Final
+
+import msgspec
+
+from crawlfleet.api.docs.field_docs import whole_schema
+from crawlfleet.api.examples import dashboard as examples
+from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
+from crawlfleet.model.attention import AttentionList
+from crawlfleet.model.node import NodeStatus
+from crawlfleet.model.statistics import Series
+from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
+
+LONGEST_MINUTES: Final = 60
+
+
+class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    minutes: Annotated[float, msgspec.Meta(gt=0, le=LONGEST_MINUTES)] = LONGEST_MINUTES
+    """How far back."""
+
+
+async def series(call: Call) -> Series:
+    return call.control.timeline.points(call.query.minutes * 60.0, project_id=call.project_id)
+
+
+async def attention(call: Call) -> AttentionList:
+    return AttentionList(items=await call.control.attention.find(call.project_id))
+
+
+async def task_types(call: Call) -> TaskTypePage:
+    hidden = call.control.clusters.hidden_from(call.project_id)
+    online = [
+        node
+        for node in call.control.state.nodes.values()
+        if node.status is NodeStatus.ONLINE and node.cluster_id not in hidden
+    ]
+    known = call.control.task_types
+    named = {*known, *(name for node in online for name in node.task_types)}
+    items = [
+        TaskTypeView(
+            name=name,
+            summary=_summary(known[name]) if name in known else "",
+            parameters=whole_schema(known[name]) if name in known else None,
+            nodes=sum(not node.task_types or name in node.task_types for node in online),
+        )
+        for name in sorted(named)
+    ]
+    return TaskTypePage(items=items, next_cursor=None)
+
+
+def _summary(parameters: type) -> str:
+    """What the documentation of the parameters says first."""
+    own = parameters.__dict__.get("__doc__") or sys.modules[parameters.__module__].__doc__ or ""
+    first = inspect.cleandoc(own).partition("\n")[0]
+    return first.partition("`: ")[2] or first
+
+
+ROUTES: Final = (
+    Route(
+        name="get_series",
+        method="GET",
+        path="/api/v1/statistics/series",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=series,
+        summary="How the fleet did over time",
+        details="In steps of 5 seconds, as this master saw it; begins anew when the master starts.",
+        query=SeriesQuery,
+        response=Series,
+        example=Example(response=examples.SERIES),
+    ),
+    Route(
+        name="list_attention",
+        method="GET",
+        path="/api/v1/attention",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=attention,
+        summary="What ought to be looked at, the most pressing first",
+        details="`kind` is a stable word. A key of one project is told of that project's tasks.",
+        response=AttentionList,
+        example=Example(response=examples.ATTENTION),
+    ),
+    Route(
+        name="list_task_types",
+        method="GET",
+        path="/api/v1/task-types",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=task_types,
+        summary="What tasks there can be, and their parameters",
+        details="`parameters` is a JSON schema, whole in itself; `null` for executors that this "
+        "master does not bring. A key of one project is told of the nodes of the clusters that it "
+        "may use.",
+        response=TaskTypePage,
+        example=Example(response=examples.TASK_TYPES),
+    ),
+)

@@ -1,0 +1,219 @@
+"""/api/v1/runs"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from crawlfleet.api.examples import workflows as examples
+from crawlfleet.api.http.etags import tagged, wanted_version
+from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor, invalid
+from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, StepStatus
+from crawlfleet.features.workflows.presenting_workflows import (
+    counted,
+    present_run,
+    present_step,
+    status_in,
+)
+from crawlfleet.features.workflows.views import (
+    MOST_WAIT_S,
+    RerunRequest,
+    RunPage,
+    RunStepPage,
+    RunView,
+)
+from crawlfleet.ports.workflows import RunFilter
+
+
+class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters, and which page."""
+
+    project_id: str | None = None
+    """Only those of this project."""
+    workflow_id: str | None = None
+    """Only those of this workflow."""
+    status: str | None = None
+    """Only those in this state."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    wait: Annotated[float, msgspec.Meta(ge=0, le=MOST_WAIT_S)] = 0.0
+    """Wait up to so many seconds for its end."""
+
+
+class StepsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: str | None = None
+    """Only those in this state."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def find(call: Call) -> RunPage:
+    query: RunsQuery = call.query
+    after = check_name_cursor(query.cursor)
+    own = call.project_id
+    if own is not None and query.project_id not in (None, own):
+        return RunPage(items=[], next_cursor=None)
+    wanted = RunFilter(
+        project_id=own if own is not None else query.project_id,
+        workflow_id=query.workflow_id,
+        status=_state(query.status),
+    )
+    found = await call.control.workflows.find_runs(wanted, after=after, limit=query.limit + 1)
+    page = found[: query.limit]
+    return RunPage(
+        items=[present_run(each) for each in page],
+        next_cursor=page[-1].id if len(found) > len(page) else None,
+    )
+
+
+def _state(text: str | None) -> RunStatus | None:
+    if text is None or text in {*RunStatus}:
+        return None if text is None else RunStatus(text)
+    raise invalid(
+        "status", "is not a state of runs", f"use one of {', '.join(RunStatus)}", text[:40]
+    )
+
+
+async def get(call: Call) -> Reply:
+    query: RunQuery = call.query
+    return await _reply(call, await call.control.workflows.wait(_id(call), query.wait))
+
+
+async def steps(call: Call) -> RunStepPage:
+    query: StepsQuery = call.query
+    run = await call.control.workflows.run(_id(call))
+    plan, rows = await call.control.workflows.standing(run)
+    first = 0
+    if query.cursor is not None:
+        if query.cursor not in plan.places:
+            raise invalid(
+                "cursor", "is not a cursor", "send the next_cursor of the page before", query.cursor
+            )
+        first = plan.places[query.cursor] + 1
+    wanted = _step_state(query.status)
+    found = [
+        step
+        for step in plan.steps[first:]
+        if wanted is None or status_in(run, rows.get(step.place)) == wanted
+    ]
+    page = found[: query.limit]
+    shown = [rows[step.place] for step in page if step.place in rows]
+    tallies = await call.control.workflows.tallies(run, shown)
+    return RunStepPage(
+        items=[
+            present_step(run, step, rows.get(step.place), tallies.get(step.name)) for step in page
+        ],
+        next_cursor=page[-1].name if len(found) > len(page) else None,
+    )
+
+
+def _step_state(text: str | None) -> str | None:
+    if text is None or text in {*StepStatus}:
+        return text
+    raise invalid(
+        "status", "is not a state of steps", f"use one of {', '.join(StepStatus)}", text[:40]
+    )
+
+
+async def cancel(call: Call) -> Reply:
+    run = await call.control.workflows.cancel(
+        _id(call), by=call.caller.name, if_version=wanted_version(call)
+    )
+    return await _reply(call, run)
+
+
+async def rerun(call: Call) -> Reply:
+    request: RerunRequest = call.body
+    run = await call.control.workflows.rerun(
+        _id(call), request.steps, by=call.caller.name, if_version=wanted_version(call)
+    )
+    return await _reply(call, run)
+
+
+async def _reply(call: Call, run: Run) -> Reply:
+    counts = None
+    if run.status in LIVE_RUN:
+        plan, rows = await call.control.workflows.standing(run)
+        counts = counted(run, plan, rows)
+    return tagged(call, present_run(run, counts), run.version, volatile=run.status in LIVE_RUN)
+
+
+def _id(call: Call) -> str:
+    return check_id("run", call.path["run_id"])
+
+
+_RUN: Final = "/api/v1/runs/{run_id}"
+
+ROUTES: Final = (
+    Route(
+        name="list_runs",
+        method="GET",
+        path="/api/v1/runs",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=find,
+        summary="List runs of workflows, newest first",
+        query=RunsQuery,
+        response=RunPage,
+    ),
+    Route(
+        name="get_run",
+        method="GET",
+        path=_RUN,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="A run, and how many of its steps are where",
+        query=RunQuery,
+        response=RunView,
+        etag=True,
+        example=Example(response=examples.RUN),
+    ),
+    Route(
+        name="list_run_steps",
+        method="GET",
+        path=f"{_RUN}/steps",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=steps,
+        summary="The steps of a run in the order of the document: its graph, and how each stands",
+        query=StepsQuery,
+        response=RunStepPage,
+        example=Example(response=examples.STEP_PAGE),
+    ),
+    Route(
+        name="cancel_run",
+        method="POST",
+        path=f"{_RUN}:cancel",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=cancel,
+        summary="Begin no more steps of a run, and stop those at work",
+        response=RunView,
+        conflicts=True,
+        etag=True,
+    ),
+    Route(
+        name="rerun_run",
+        method="POST",
+        path=f"{_RUN}:rerun",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=rerun,
+        summary="Let a run that has ended go on from what failed, or from chosen steps",
+        details="Of a step that failed only the tasks that did not complete are done again; "
+        "steps after it are decided on anew. Chosen steps are done anew with all after them.",
+        body=RerunRequest,
+        response=RunView,
+        conflicts=True,
+        etag=True,
+        example=Example(request=examples.RERUN_REQUEST),
+    ),
+)

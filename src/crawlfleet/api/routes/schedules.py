@@ -1,0 +1,441 @@
+"""/api/v1/schedules"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import msgspec
+
+from crawlfleet.api.examples import schedules as examples
+from crawlfleet.api.http.etags import tagged, wanted_version
+from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor, seconds_of
+from crawlfleet.api.http.routing import (
+    OPERATORS,
+    READERS,
+    Call,
+    Example,
+    Handler,
+    Reply,
+    Route,
+    Scope,
+)
+from crawlfleet.api.routes.tasks import in_scope
+from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.features.schedules.model import UTC_NAME, Firing, Schedule, ScheduleStatus
+from crawlfleet.features.schedules.presenting_schedules import (
+    present_due,
+    present_explanation,
+    present_firing,
+    present_schedule,
+)
+from crawlfleet.features.schedules.rules.schedules import rule_of_preview
+from crawlfleet.features.schedules.service import Upcoming
+from crawlfleet.features.schedules.views import (
+    MOST_SHOWN,
+    BackfillReply,
+    BackfillRequest,
+    DuePage,
+    FiringPage,
+    FiringView,
+    RunRequest,
+    ScheduledWorkflow,
+    ScheduleExplanation,
+    SchedulePage,
+    SchedulePatch,
+    ScheduleRequest,
+    ScheduleView,
+    Seconds,
+)
+from crawlfleet.model.requests import TaskRequest
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_SHOWN)]
+
+
+class ScheduleQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters, and which page."""
+
+    project_id: str | None = None
+    """Only those of this project."""
+    name: str | None = None
+    """Only those of this name."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+class NextQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    after: datetime | None = None
+    """From this instant on; from now on when not set."""
+    count: Count = 10
+    """How many at most."""
+
+
+class PreviewQuery(NextQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule that is not kept."""
+
+    cron: str | None = None
+    """A cron expression."""
+    every_s: Seconds | None = None
+    """Or an interval in seconds."""
+    time_zone: str = UTC_NAME
+    """Whose clocks the expression goes by."""
+    start_at: datetime | None = None
+    """Nothing is due before."""
+    end_at: datetime | None = None
+    """Nothing is due from then on."""
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def create(call: Call) -> Reply:
+    request: ScheduleRequest = call.body
+    if request.task is not None:
+        request = msgspec.structs.replace(request, task=_in_scope(call, request.task))
+    if request.workflow is not None:
+        own = _workflow_in_scope(call, request.workflow)
+        request = msgspec.structs.replace(request, workflow=own)
+    schedule, created = await call.control.schedules.create(request, by=call.caller.name)
+    return await _reply(call, schedule, created=created)
+
+
+async def find(call: Call) -> SchedulePage:
+    query: ScheduleQuery = call.query
+    after = check_name_cursor(query.cursor)
+    own = call.project_id
+    if own is not None and query.project_id not in (None, own):
+        return SchedulePage(items=[], next_cursor=None)
+    found = call.control.schedules.page(
+        after=after,
+        limit=query.limit + 1,
+        project_id=own if own is not None else query.project_id,
+        name=query.name,
+    )
+    page = found[: query.limit]
+    return SchedulePage(
+        items=[_view(call, each, each.running) for each in page],
+        next_cursor=page[-1].id if len(found) > len(page) else None,
+    )
+
+
+async def get(call: Call) -> Reply:
+    return await _reply(call, await call.control.schedules.find(_id(call)))
+
+
+async def change(call: Call) -> Reply:
+    patch: SchedulePatch = call.body
+    if patch.task is not msgspec.UNSET:
+        patch = msgspec.structs.replace(patch, task=_in_scope(call, patch.task))
+    if patch.workflow is not msgspec.UNSET:
+        own = _workflow_in_scope(call, patch.workflow)
+        patch = msgspec.structs.replace(patch, workflow=own)
+    schedule = await call.control.schedules.change(
+        _id(call), patch, by=call.caller.name, if_version=wanted_version(call)
+    )
+    return await _reply(call, schedule)
+
+
+def _move(status: ScheduleStatus) -> Handler:
+    async def handle(call: Call) -> Reply:
+        schedule = await call.control.schedules.move(
+            _id(call), status, by=call.caller.name, if_version=wanted_version(call)
+        )
+        return await _reply(call, schedule)
+
+    return handle
+
+
+async def remove(call: Call) -> Reply:
+    schedule = await call.control.schedules.remove(
+        _id(call), by=call.caller.name, if_version=wanted_version(call)
+    )
+    return await _reply(call, schedule)
+
+
+async def run(call: Call) -> FiringView:
+    request: RunRequest = call.body
+    fired = await call.control.schedules.run(_id(call), force=request.force, by=call.caller.name)
+    return present_firing(fired)
+
+
+async def fill_back(call: Call) -> BackfillReply:
+    request: BackfillRequest = call.body
+    firings, already = await call.control.schedules.fill_back(
+        _id(call),
+        seconds_of(request.since),
+        seconds_of(request.until),
+        dry_run=request.dry_run,
+        by=call.caller.name,
+    )
+    return BackfillReply(items=_firings(firings), already=already)
+
+
+async def upcoming(call: Call) -> DuePage:
+    query: NextQuery = call.query
+    found = await call.control.schedules.upcoming(_id(call), after=_after(query), count=query.count)
+    return _due_page(found)
+
+
+async def preview(call: Call) -> DuePage:
+    query: PreviewQuery = call.query
+    return _due_page(
+        call.control.schedules.preview(
+            rule_of_preview(query), after=_after(query), count=query.count
+        )
+    )
+
+
+async def history(call: Call) -> FiringPage:
+    query: HistoryQuery = call.query
+    after = check_name_cursor(query.cursor)
+    found = await call.control.schedules.history(_id(call), after=after, limit=query.limit + 1)
+    page = found[: query.limit]
+    return FiringPage(
+        items=_firings(page), next_cursor=page[-1].id if len(found) > len(page) else None
+    )
+
+
+async def explain(call: Call) -> ScheduleExplanation:
+    schedule, summary, reasons = await call.control.schedules.explain(_id(call))
+    return present_explanation(schedule, summary, reasons, call.control.schedules.next_at(schedule))
+
+
+def _in_scope(call: Call, task: TaskRequest) -> TaskRequest:
+    own = in_scope(call, task)
+    if isinstance(own, FieldProblem):
+        raise InvalidRequest([msgspec.structs.replace(own, field=f"task.{own.field}")])
+    return own
+
+
+def _workflow_in_scope(call: Call, workflow: ScheduledWorkflow) -> ScheduledWorkflow:
+    own = call.project_id
+    if own is None or workflow.project_id == own:
+        return workflow
+    if workflow.project_id is not None:
+        problem = FieldProblem(
+            field="workflow.project_id",
+            message="is not the project that this key is bound to",
+            remedy=f"leave it out, or send {own}",
+            value=workflow.project_id,
+        )
+        raise InvalidRequest([problem])
+    return msgspec.structs.replace(workflow, project_id=own)
+
+
+def _after(query: NextQuery) -> float | None:
+    return None if query.after is None else seconds_of(query.after)
+
+
+def _due_page(found: Upcoming) -> DuePage:
+    return DuePage(
+        time_zone=str(found.zone),
+        items=[present_due(due, starts, found.zone) for due, starts in found.items],
+    )
+
+
+def _firings(found: Sequence[Firing]) -> list[FiringView]:
+    return [present_firing(each) for each in found]
+
+
+def _id(call: Call) -> str:
+    return check_id("schedule", call.path["schedule_id"])
+
+
+def _view(call: Call, schedule: Schedule, running: Sequence[str]) -> ScheduleView:
+    return present_schedule(schedule, call.control.schedules.next_at(schedule), running)
+
+
+async def _reply(call: Call, schedule: Schedule, *, created: bool = False) -> Reply:
+    running = await call.control.schedules.running(schedule)
+    return tagged(
+        call,
+        _view(call, schedule, running),
+        schedule.version,
+        volatile=bool(schedule.running),
+        status=HTTPStatus.CREATED if created else HTTPStatus.OK,
+        headers={"Location": f"/api/v1/schedules/{schedule.id}"} if created else None,
+    )
+
+
+_SCHEDULE: Final = "/api/v1/schedules/{schedule_id}"
+
+ROUTES: Final = (
+    Route(
+        name="list_schedules",
+        method="GET",
+        path="/api/v1/schedules",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=find,
+        summary="List schedules, in order of their making",
+        query=ScheduleQuery,
+        response=SchedulePage,
+    ),
+    Route(
+        name="create_schedule",
+        method="POST",
+        path="/api/v1/schedules",
+        roles=OPERATORS,
+        scope=Scope.OWN,
+        handler=create,
+        summary="Have a task submitted, or a workflow run, by the clock",
+        details="Answers 201 with `Location`, or 200 when the same schedule was there before. "
+        "`task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`; `workflow` names "
+        "one that is kept.",
+        body=ScheduleRequest,
+        response=ScheduleView,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(request=examples.SCHEDULE_REQUEST),
+    ),
+    Route(
+        name="preview_schedule",
+        method="GET",
+        path="/api/v1/schedules:preview",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=preview,
+        summary="When something would be due",
+        details="Nothing is made.",
+        query=PreviewQuery,
+        response=DuePage,
+        example=Example(response=examples.DUE_PAGE),
+    ),
+    Route(
+        name="get_schedule",
+        method="GET",
+        path=_SCHEDULE,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="A schedule, and what it did last",
+        response=ScheduleView,
+        etag=True,
+        example=Example(response=examples.SCHEDULE),
+    ),
+    Route(
+        name="change_schedule",
+        method="PATCH",
+        path=_SCHEDULE,
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=change,
+        summary="Change what is done, or when",
+        details="What is left out stays as it is. Where other instants are due than before, "
+        "those of the past are not made up for.",
+        body=SchedulePatch,
+        response=ScheduleView,
+        conflicts=True,
+        etag=True,
+        example=Example(request=examples.SCHEDULE_PATCH),
+    ),
+    Route(
+        name="pause_schedule",
+        method="POST",
+        path=f"{_SCHEDULE}:pause",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=_move(ScheduleStatus.PAUSED),
+        summary="Start nothing for a schedule until it is resumed",
+        details="What runs goes on.",
+        response=ScheduleView,
+        conflicts=True,
+        etag=True,
+    ),
+    Route(
+        name="resume_schedule",
+        method="POST",
+        path=f"{_SCHEDULE}:resume",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=_move(ScheduleStatus.ACTIVE),
+        summary="Let a schedule go on",
+        details="What would have been due during the pause is not made up for; `:backfill` does.",
+        response=ScheduleView,
+        conflicts=True,
+        etag=True,
+    ),
+    Route(
+        name="run_schedule",
+        method="POST",
+        path=f"{_SCHEDULE}:run",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=run,
+        summary="Start at once what a schedule starts",
+        details="Beside its rule, also while it is paused.",
+        body=RunRequest,
+        response=FiringView,
+        conflicts=True,
+        example=Example(response=examples.RUN),
+    ),
+    Route(
+        name="backfill_schedule",
+        method="POST",
+        path=f"{_SCHEDULE}:backfill",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=fill_back,
+        summary="Make up for due instants of a range that started nothing",
+        details="All of them at once, up to 1,000, whatever `max_instances` says, or none; sent "
+        "again, it starts nothing twice.",
+        body=BackfillRequest,
+        response=BackfillReply,
+        conflicts=True,
+        example=Example(request=examples.BACKFILL_REQUEST, response=examples.BACKFILL_REPLY),
+    ),
+    Route(
+        name="remove_schedule",
+        method="POST",
+        path=f"{_SCHEDULE}:remove",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=remove,
+        summary="Take a schedule away",
+        details="What it has started goes on; its name is free.",
+        response=ScheduleView,
+        conflicts=True,
+        etag=True,
+    ),
+    Route(
+        name="list_schedule_next",
+        method="GET",
+        path=f"{_SCHEDULE}/next",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=upcoming,
+        summary="When a schedule is due next",
+        details="As if it were not paused.",
+        query=NextQuery,
+        response=DuePage,
+    ),
+    Route(
+        name="list_schedule_history",
+        method="GET",
+        path=f"{_SCHEDULE}/history",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=history,
+        summary="What became of a schedule's due instants, newest first",
+        query=HistoryQuery,
+        response=FiringPage,
+        example=Example(response=examples.HISTORY),
+    ),
+    Route(
+        name="explain_schedule",
+        method="GET",
+        path=f"{_SCHEDULE}:explain",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=explain,
+        summary="Why a schedule is (not) running",
+        response=ScheduleExplanation,
+        example=Example(response=examples.EXPLANATION),
+    ),
+)

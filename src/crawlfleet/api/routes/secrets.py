@@ -1,0 +1,165 @@
+"""/api/v1/projects/{project_id}/secrets: what code may know, and nobody reads"""
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from crawlfleet.api.http.etags import wanted_version
+from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor
+from crawlfleet.api.http.routing import (
+    NODES,
+    NOT_KEPT,
+    OPERATORS,
+    READERS,
+    Call,
+    Example,
+    Reply,
+    Route,
+    Scope,
+)
+from crawlfleet.model.secret import (
+    Secret,
+    SecretCall,
+    SecretPage,
+    SecretReply,
+    SecretRequest,
+    SecretView,
+)
+from crawlfleet.views.presenting import moment
+
+_EXAMPLE: Final = {
+    "name": "SHOP_PASSWORD",
+    "project_id": "shop",
+    "created_at": "2026-11-15T09:29:00.120000Z",
+    "updated_at": "2026-11-15T09:40:10.450000Z",
+    "cause": "set by ann",
+    "version": 2,
+}
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def find(call: Call) -> SecretPage:
+    query: PageQuery = call.query
+    after = check_name_cursor(query.cursor)
+    found = await call.control.vault.page(_project(call), after=after, limit=query.limit + 1)
+    page = found[: query.limit]
+    return SecretPage(
+        items=[_view(each) for each in page],
+        next_cursor=page[-1].name if len(found) > len(page) else None,
+    )
+
+
+async def keep(call: Call) -> Reply:
+    secret = await call.control.vault.keep(_project(call), call.body, by=call.caller.name)
+    is_new = secret.created_at == secret.updated_at
+    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    return Reply(body=_view(secret), status=status)
+
+
+async def remove(call: Call) -> SecretView:
+    name = check_id("secret", call.path["secret_id"])
+    return _view(
+        await call.control.vault.remove(
+            _project(call), name, by=call.caller.name, if_version=wanted_version(call)
+        )
+    )
+
+
+async def give(call: Call) -> Reply:
+    node_id = check_id("node", call.path["node_id"])
+    return Reply(body=await call.control.vault.give(node_id, call.body), headers=NOT_KEPT)
+
+
+def _project(call: Call) -> str:
+    return check_id("project", call.path["project_id"])
+
+
+def _view(secret: Secret) -> SecretView:
+    return SecretView(
+        name=secret.name,
+        project_id=secret.project_id,
+        created_at=moment(secret.created_at),
+        updated_at=moment(secret.updated_at),
+        cause=secret.cause,
+        version=secret.version,
+    )
+
+
+_SECRETS: Final = "/api/v1/projects/{project_id}/secrets"
+
+ROUTES: Final = (
+    Route(
+        name="list_secrets",
+        method="GET",
+        path=_SECRETS,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=find,
+        summary="List the secrets of a project, in order of name",
+        details="Never their values: those are shown to nobody.",
+        query=PageQuery,
+        response=SecretPage,
+        example=Example(response={"items": [_EXAMPLE], "next_cursor": None}),
+    ),
+    Route(
+        name="set_secret",
+        method="POST",
+        path=_SECRETS,
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=keep,
+        summary="Set a secret, in place of the value that it had",
+        details="The value is sealed before it is stored, and is not shown again; the audit log "
+        "has the name alone. Tasks get the value that it has when an attempt of theirs begins.",
+        body=SecretRequest,
+        response=SecretView,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(
+            request={"name": "SHOP_PASSWORD", "value": "correct horse battery staple"},
+            response=_EXAMPLE,
+        ),
+    ),
+    Route(
+        name="remove_secret",
+        method="POST",
+        path=f"{_SECRETS}/{{secret_id}}:remove",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=remove,
+        summary="Forget a secret",
+        details="What declares it and begins afterwards fails, and says so.",
+        response=SecretView,
+        conflicts=True,
+        example=Example(response=_EXAMPLE),
+    ),
+    Route(
+        name="give_secrets",
+        is_audited=False,
+        method="POST",
+        path="/api/v1/nodes/{node_id}:secrets",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=give,
+        summary="Fetch the secrets of an execution",
+        details="In the name of an execution that the node holds: the values that its task "
+        "declares, or a `refusal` that says why there are none.",
+        body=SecretCall,
+        response=SecretReply,
+        example=Example(
+            request={
+                "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
+                "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
+                "token": 7,
+            },
+            response={"values": {"SHOP_PASSWORD": "correct horse battery staple"}},
+        ),
+    ),
+)

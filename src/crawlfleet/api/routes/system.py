@@ -1,0 +1,102 @@
+"""Whether the master is alive and ready, and the fleet in a few numbers."""
+
+from http import HTTPStatus
+from typing import Final
+
+from crawlfleet import __version__
+from crawlfleet.api.examples import tasks
+from crawlfleet.api.http.routing import ANYONE, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.statistics import Statistics
+from crawlfleet.views.tasks import FleetStatus, Liveness
+
+
+async def healthz(call: Call) -> Liveness:
+    return Liveness(status="alive")
+
+
+async def readyz(call: Call) -> Reply:
+    if why := await call.control.state.trouble():
+        return _not_ready(why)
+    try:
+        now = await call.control.leadership()
+    except StoreUnavailable as error:
+        return _not_ready(str(error))
+    return Reply(
+        body=Liveness(status="ready", leader=call.control.leads, epoch=now.epoch, led_by=now.leader)
+    )
+
+
+def _not_ready(reason: str) -> Reply:
+    return Reply(
+        body=Liveness(status="not ready", reason=reason), status=HTTPStatus.SERVICE_UNAVAILABLE
+    )
+
+
+async def status(call: Call) -> FleetStatus:
+    totals = await call.control.queries.totals(call.project_id)
+    now = await call.control.leadership()
+    return FleetStatus(
+        version=__version__,
+        epoch=now.epoch,
+        totals=totals,
+        leader=call.control.leads,
+        led_by=now.leader,
+    )
+
+
+async def statistics(call: Call) -> Statistics:
+    return await call.control.queries.statistics(call.project_id)
+
+
+ROUTES: Final = (
+    Route(
+        name="get_liveness",
+        method="GET",
+        path="/healthz",
+        roles=ANYONE,
+        scope=Scope.PUBLIC,
+        handler=healthz,
+        summary="Whether the process is alive",
+        response=Liveness,
+        example=Example(response=tasks.ALIVE),
+    ),
+    Route(
+        name="get_readiness",
+        method="GET",
+        path="/readyz",
+        roles=ANYONE,
+        scope=Scope.PUBLIC,
+        handler=readyz,
+        summary="Whether the master can do its work",
+        details="503 with a `reason` when not. A master that does not lead is ready, too: each "
+        "takes all requests.",
+        response=Liveness,
+        statuses=(HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE),
+        example=Example(response=tasks.READY),
+    ),
+    Route(
+        name="get_status",
+        method="GET",
+        path="/api/v1/status",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=status,
+        summary="The fleet in a few numbers",
+        response=FleetStatus,
+        example=Example(response=tasks.STATUS),
+    ),
+    Route(
+        name="get_statistics",
+        method="GET",
+        path="/api/v1/statistics",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=statistics,
+        summary="How the fleet does, and did in the last hour",
+        details="What is counted over time begins anew when the master starts; `since` says when. "
+        "Of several masters each counts what it did itself.",
+        response=Statistics,
+        example=Example(response=tasks.STATISTICS),
+    ),
+)

@@ -1,0 +1,338 @@
+"""/api/v1/tasks"""
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import msgspec
+
+from crawlfleet.api.examples import examples_shards
+from crawlfleet.api.examples import tasks as examples
+from crawlfleet.api.http.decoding import decode_body
+from crawlfleet.api.http.etags import tagged
+from crawlfleet.api.http.parameters import (
+    EventNumber,
+    PageSize,
+    check_cursor,
+    check_id,
+    invalid,
+    parse_states,
+    restricted,
+)
+from crawlfleet.api.http.problems import Malformed, problem, problem_of
+from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.control.events.stream import EventFilter
+from crawlfleet.control.tasks.service import Submission
+from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.project import DEFAULT_PROJECT
+from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
+from crawlfleet.model.task import TERMINAL
+from crawlfleet.ports.store import TaskFilter
+from crawlfleet.views.presenting import (
+    present_brief,
+    present_event,
+    present_execution,
+    present_receipt,
+    present_task,
+)
+from crawlfleet.views.tasks import (
+    BatchItem,
+    BatchReply,
+    EventPage,
+    ExecutionPage,
+    TaskExplanation,
+    TaskPage,
+    TaskReceipt,
+    TaskView,
+)
+
+MAX_WAIT_S: Final = 60.0
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters, and which page."""
+
+    status: str = ""
+    """Only tasks in this state; several are parted by commas."""
+    project_id: str | None = None
+    """Only tasks of this project."""
+    cluster_id: str | None = None
+    """Only tasks of this cluster."""
+    task_type: str | None = None
+    """Only tasks of this type."""
+    workflow_id: str | None = None
+    """Only tasks of this workflow."""
+    assigned_node: str | None = None
+    """Only tasks that are, or were last, on this node."""
+    parent_id: str | None = None
+    """Only the shards of this task."""
+    dead: bool | msgspec.UnsetType = msgspec.UNSET
+    """Only tasks in (or not in) the dead-letter list."""
+    brief: bool = False
+    """Without results, and without parameters of more than 2,000 bytes (then `null`)."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+class GetQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    wait: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0
+    """Answer when the task has ended, or after so many seconds."""
+
+
+class EventQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    after: EventNumber = 0
+    """Only events with a higher number."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def create(call: Call) -> Reply:
+    request = in_scope(call, call.body)
+    if isinstance(request, FieldProblem):
+        raise InvalidRequest([request])
+    return _receipt(await call.control.tasks.submit(request, by=call.caller.name))
+
+
+async def create_batch(call: Call) -> BatchReply:
+    items: list[msgspec.Raw] = call.body.tasks
+    if not 1 <= len(items) <= MAX_BATCH:
+        raise invalid(
+            "tasks",
+            f"has {len(items)} entries",
+            f"send 1 to {MAX_BATCH} tasks at once",
+            len(items),
+        )
+    requests = [in_scope(call, _decoded(item)) for item in items]
+    outcomes = await call.control.tasks.submit_batch(requests, by=call.caller.name)
+    return BatchReply(
+        items=[_item(outcome) for outcome in outcomes],
+        deduplicated=sum(outcome.deduplicated for outcome in outcomes),
+    )
+
+
+async def find(call: Call) -> TaskPage:
+    query: ListQuery = call.query
+    filter = restricted(
+        TaskFilter(
+            status=parse_states(query.status),
+            project_id=query.project_id,
+            cluster_id=query.cluster_id,
+            task_type=query.task_type,
+            workflow_id=query.workflow_id,
+            assigned_node=query.assigned_node,
+            dead=None if query.dead is msgspec.UNSET else query.dead,
+            parent_id=query.parent_id,
+        ),
+        call.project_id,
+    )
+    if filter is None:
+        return TaskPage(items=[], next_cursor=None)
+    tasks, cursor = await call.control.queries.find_tasks(
+        filter,
+        after=check_cursor(query.cursor),
+        limit=query.limit,
+        with_results=not query.brief,
+    )
+    present = present_brief if query.brief else present_task
+    return TaskPage(items=[present(task) for task in tasks], next_cursor=cursor)
+
+
+async def get(call: Call) -> Reply:
+    task = await call.control.tasks.wait(_id(call), call.query.wait)
+    if task.is_parent:
+        shards = await call.control.queries.shards(task.id)
+        progress = None if task.status in TERMINAL else call.control.logs.sum_up(task.id, shards)
+        view = present_task(task, progress, shards)
+        return tagged(call, view, task.version, volatile=task.status not in TERMINAL)
+    progress = call.control.logs.progress(task.execution_id)
+    view = present_task(task, progress)
+    return tagged(call, view, task.version, volatile=progress is not None)
+
+
+async def executions(call: Call) -> ExecutionPage:
+    attempts = await call.control.queries.executions(_id(call))
+    progress = call.control.logs.progress
+    items = [present_execution(each, progress(each.id)) for each in attempts]
+    return ExecutionPage(items=items, next_cursor=None)
+
+
+async def events(call: Call) -> EventPage:
+    query: EventQuery = call.query
+    task = await call.control.tasks.get(_id(call))
+    found, cursor = await call.control.events.find(
+        EventFilter(subject=task.id), after=query.after, limit=query.limit
+    )
+    return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
+
+
+async def explain(call: Call) -> TaskExplanation:
+    control, own = call.control, call.project_id
+    hidden = None if own is None else control.clusters.hidden_from(own)
+    return await control.queries.explain(_id(call), hidden=hidden)
+
+
+async def clone(call: Call) -> Reply:
+    return _receipt(await call.control.tasks.clone(_id(call), call.body, by=call.caller.name))
+
+
+def in_scope(call: Call, request: TaskRequest | FieldProblem) -> TaskRequest | FieldProblem:
+    """The request in the project that the caller's key is bound to, if it is."""
+    own = call.project_id
+    if own is None or isinstance(request, FieldProblem) or request.project_id == own:
+        return request
+    if request.project_id != DEFAULT_PROJECT:
+        return FieldProblem(
+            field="project_id",
+            message="is not the project that this key is bound to",
+            remedy=f"leave it out, or send {own}",
+            value=request.project_id,
+        )
+    return msgspec.structs.replace(request, project_id=own)
+
+
+def _id(call: Call) -> str:
+    return check_id("task", call.path["task_id"])
+
+
+def _receipt(outcome: Submission) -> Reply:
+    assert outcome.task is not None, "a submission without problems has a task"
+    task = outcome.task
+    return Reply(
+        body=present_receipt(task, deduplicated=outcome.deduplicated),
+        status=HTTPStatus.CREATED if outcome.created else HTTPStatus.OK,
+        headers={"Location": f"/api/v1/tasks/{task.id}"},
+    )
+
+
+def _decoded(item: msgspec.Raw) -> TaskRequest | FieldProblem:
+    try:
+        return decode_body(bytes(item), TaskRequest)
+    except InvalidRequest as error:
+        return error.problems[0]
+    except Malformed as error:
+        return FieldProblem(field="(body)", message=str(error), remedy="send a JSON object")
+
+
+def _item(outcome: Submission) -> BatchItem:
+    if outcome.problems:
+        return BatchItem(error=problem_of(InvalidRequest(outcome.problems)))
+    if outcome.task is None:
+        return BatchItem(error=problem(HTTPStatus.CONFLICT, "conflict", outcome.conflict))
+    return BatchItem(
+        id=outcome.task.id,
+        status=str(outcome.task.status),
+        deduplicated=outcome.deduplicated,
+    )
+
+
+_TASK: Final = "/api/v1/tasks/{task_id}"
+
+ROUTES: Final = (
+    Route(
+        name="create_task",
+        method="POST",
+        path="/api/v1/tasks",
+        roles=OPERATORS,
+        scope=Scope.OWN,
+        handler=create,
+        summary="Submit a task",
+        details="Answers 201 with `Location`, or 200 when the task was there before.",
+        body=TaskRequest,
+        response=TaskReceipt,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(request=examples.TASK_REQUEST, response=examples.TASK_RECEIPT),
+    ),
+    Route(
+        name="create_tasks",
+        method="POST",
+        path="/api/v1/tasks:batch",
+        roles=OPERATORS,
+        scope=Scope.OWN,
+        handler=create_batch,
+        summary="Submit up to 10,000 tasks, with an outcome for each",
+        details="Each task is judged on its own, and those that are good are taken in one "
+        "commit; the outcomes stand in the order of the tasks.",
+        body=BatchRequest,
+        response=BatchReply,
+        example=Example(request=examples.BATCH_REQUEST, response=examples.BATCH_REPLY),
+    ),
+    Route(
+        name="list_tasks",
+        method="GET",
+        path="/api/v1/tasks",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=find,
+        summary="List tasks, newest first",
+        query=ListQuery,
+        response=TaskPage,
+        example=Example(response=examples_shards.SHARDS),
+    ),
+    Route(
+        name="get_task",
+        method="GET",
+        path=_TASK,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="The whole task",
+        details="Fields that are not set are left out.",
+        query=GetQuery,
+        response=TaskView,
+        etag=True,
+        example=Example(response=examples.TASK),
+    ),
+    Route(
+        name="list_task_executions",
+        method="GET",
+        path=f"{_TASK}/executions",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=executions,
+        summary="The attempts of a task, oldest first",
+        response=ExecutionPage,
+        example=Example(response=examples.EXECUTIONS),
+    ),
+    Route(
+        name="list_task_events",
+        method="GET",
+        path=f"{_TASK}/events",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=events,
+        summary="What happened to a task, in order",
+        query=EventQuery,
+        response=EventPage,
+        example=Example(response=examples.EVENTS),
+    ),
+    Route(
+        name="explain_task",
+        method="GET",
+        path=f"{_TASK}:explain",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=explain,
+        summary="Why a task is (not) running",
+        details="`placement` says for each node (at most a hundred, the closest first) what "
+        "speaks against it.",
+        response=TaskExplanation,
+        example=Example(response=examples.EXPLANATION),
+    ),
+    Route(
+        name="clone_task",
+        method="POST",
+        path=f"{_TASK}:clone",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=clone,
+        summary="Submit the same task again, with other parameters",
+        details="What is left out is taken from the original, its keys are not.",
+        body=CloneRequest,
+        response=TaskReceipt,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(request=examples.CLONE_REQUEST),
+    ),
+)

@@ -1,0 +1,91 @@
+"""/api/v1/usage"""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from crawlfleet.api.examples import quotas as examples
+from crawlfleet.api.http.parameters import invalid, seconds_of
+from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
+from crawlfleet.core.usage import in_all
+from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
+from crawlfleet.views.presenting import moment
+from crawlfleet.views.usage_views import UsageAmounts, UsageItem, UsageReport, UsageStep
+
+STEP_S: Final = {UsageStep.HOUR: HOUR_S, UsageStep.DAY: DAY_S}
+LONGEST_S: Final = {UsageStep.HOUR: 31 * DAY_S, UsageStep.DAY: 400 * DAY_S}
+USUAL_S: Final = {UsageStep.HOUR: DAY_S, UsageStep.DAY: 30 * DAY_S}
+_AMOUNTS: Final = UsageAmounts.__struct_fields__
+
+
+class UsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose, when, and how finely."""
+
+    project_id: str | None = None
+    """Only of this project."""
+    since: datetime | None = None
+    """From the step on in which this instant is; 30 days ago, or a day ago by the hour, when not
+    set."""
+    until: datetime | None = None
+    """Before this instant; now when not set."""
+    step: UsageStep = UsageStep.DAY
+    """`day` (UTC) or `hour`."""
+
+
+async def report(call: Call) -> UsageReport:
+    query: UsageQuery = call.query
+    step_s = STEP_S[query.step]
+    until = call.control.now() if query.until is None else seconds_of(query.until)
+    since = until - USUAL_S[query.step] if query.since is None else seconds_of(query.since)
+    begin = max(since, 0.0) // step_s * step_s
+    if begin >= until:
+        raise invalid("since", "is not before until", "let the range begin earlier")
+    longest_s = LONGEST_S[query.step]
+    if until - begin > longest_s + step_s:
+        raise invalid(
+            "since",
+            f"is more than {longest_s / DAY_S:g} days before until, by the {query.step}",
+            "ask in several ranges, or by the day",
+        )
+    own, wanted = call.project_id, query.project_id
+    rows: list[UsageHour] = []
+    if own is None or wanted in (None, own):
+        rows = await call.control.metering.report(
+            since=begin, until=until, step_s=step_s, project_id=wanted if own is None else own
+        )
+    return UsageReport(
+        step=query.step,
+        since=moment(begin),
+        until=moment(until),
+        items=[_item(row) for row in rows],
+        total=UsageAmounts(**in_all(rows)),
+    )
+
+
+def _item(row: UsageHour) -> UsageItem:
+    return UsageItem(
+        project_id=row.project_id,
+        at=moment(row.at),
+        peak_waiting=row.peak_waiting,
+        peak_running=row.peak_running,
+        storage_bytes=row.storage_bytes,
+        **{name: getattr(row, name) for name in _AMOUNTS},
+    )
+
+
+ROUTES: Final = (
+    Route(
+        name="get_usage",
+        method="GET",
+        path="/api/v1/usage",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=report,
+        summary="What projects have used, by day or by hour",
+        details="Counted in the commits that tell of it, kept for `retention.usage_days`.",
+        query=UsageQuery,
+        response=UsageReport,
+        example=Example(response=examples.USAGE),
+    ),
+)

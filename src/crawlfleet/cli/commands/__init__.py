@@ -1,0 +1,1 @@
+"""The commands that ask a master, one module for each resource."""

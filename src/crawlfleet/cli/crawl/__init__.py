@@ -1,0 +1,1 @@
+"""The commands `crawl` and `extract`: crawls on this machine or on a fleet."""

@@ -1,0 +1,369 @@
+"""`crawlfleet crawl` on a fleet: hand the crawl over, watch it, and fetch what it found.
+
+The crawl belongs to the fleet: whoever watches may go and come back. Which one it is follows from
+what was asked (the idempotency key), and is written down beside the other state of the command.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from crawlfleet.cli.crawl.display import REMEDIES, Display
+from crawlfleet.cli.crawl.download import PATIENCE_S, PAUSE_S, Download
+from crawlfleet.cli.crawl.outputs import OPTION, Output
+from crawlfleet.cli.crawl.progress import Sight, sight_from_afar, slowest_in
+from crawlfleet.cli.crawl.state import CrawlState, Sent
+from crawlfleet.cli.shell.errors import FAILED, say
+from crawlfleet.cli.shell.output import span
+from crawlfleet.crawl.engine.build import checked
+from crawlfleet.crawl.engine.crawl import Summary
+from crawlfleet.crawl.output.sinks import open_sink
+from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, MasterUnreachable, NotFound
+from crawlfleet.features.crawls.views import CrawlView
+from crawlfleet.model.crawl.extraction import EmptyFields
+from crawlfleet.model.crawl.figures import CrawlFigures
+from crawlfleet.model.crawl.parameters import CrawlParameters, Outcome, SinkSpec
+from crawlfleet.stop_signals import on_stop_signal
+
+if TYPE_CHECKING:
+    from crawlfleet.client import Client
+
+TASK_TYPE: Final = "web_crawl"
+INTERRUPTED: Final = 130
+ENDED_EARLY: Final = 3
+NOTHING_FETCHED: Final = 4
+ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
+MOMENT_S: Final = 0.5
+"""A master hears of the start of an execution up to so much later."""
+LAST_FIGURES_S: Final = 5.0
+"""The last figures of a crawl travel apart from its end."""
+EXPLAIN_EVERY: Final = 5
+"""Of the looks at a crawl that does not run yet."""
+BARREN: Final = "no page could be fetched"
+SLOWEST: Final = 10
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command is to do."""
+
+    parameters: CrawlParameters
+    outputs: tuple[Output, ...]
+    fresh: bool = False
+    cancels: bool = False
+    """Whether an interrupt ends the crawl, and not only the watching."""
+    project: str | None = None
+
+
+def check(order: Order) -> None:
+    """Raise `InvalidRequest` with what is wrong, before anything is sent."""
+    _, plan = checked(order.parameters)
+    for output in order.outputs:
+        if output.path is None:
+            raise InvalidRequest(
+                [
+                    FieldProblem(
+                        field=OPTION,
+                        message="is a table, and what a fleet has found comes as files",
+                        remedy="name a file, or leave out --fleet and --master",
+                        value=output.name,
+                    )
+                ]
+            )
+        open_sink(output.spec, plan)
+
+
+def request_of(order: Order) -> dict[str, Any]:
+    """The task for the fleet, without its key: the parameters that differ from the defaults."""
+    archives = any(output.spec.format == "warc" for output in order.outputs)
+    sinks = (SinkSpec(url="fleet:pages"),) if archives else ()
+    asked = msgspec.structs.replace(order.parameters, sinks=sinks)
+    usual = msgspec.to_builtins(CrawlParameters())
+    request: dict[str, Any] = {"parameters": _differing(msgspec.to_builtins(asked), usual)}
+    return request | ({"project_id": order.project} if order.project else {})
+
+
+def key_of(request: Mapping[str, Any]) -> str:
+    """What a crawl is found again by: the same for the same command."""
+    asked = msgspec.json.encode(request, order="sorted")
+    return f"crawl-{hashlib.sha256(asked).hexdigest()[:32]}"
+
+
+class FleetCrawl:
+    """One crawl on a fleet, as the command sees it."""
+
+    def __init__(self, order: Order, state: CrawlState, display: Display, fleet: "Client") -> None:
+        self._order = order
+        self._state = state
+        self._display = display
+        self._fleet = fleet
+        self._sight = Sight()
+        self._seen = asyncio.Event()
+        self._id = ""
+        self._has_ended = False
+        self._has_warned = False
+
+    async def run(self) -> tuple[int, Summary | None]:
+        """Until it has ended and its files are made, or somebody interrupts: the exit code, and
+        how it ended."""
+        stop = asyncio.Event()
+        with on_stop_signal(stop.set):
+            return await self._run_until(stop)
+
+    async def _run_until(self, stop: asyncio.Event) -> tuple[int, Summary | None]:
+        whole = asyncio.create_task(self._whole(), name="crawl")
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            async with self._display.shown(self._look, stop):
+                await asyncio.wait([whole, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if not whole.done():
+                await self._leave(whole)
+                return INTERRUPTED, None
+            summary = whole.result()
+            if summary is None:
+                return await complain(self._fleet, self._id), None
+            return self._told(summary)
+        finally:
+            for task in (whole, stopped):
+                task.cancel()
+            await asyncio.wait([whole, stopped])
+
+    async def _look(self) -> Sight:
+        # What it had done before anybody looked is no speed.
+        await self._seen.wait()
+        return self._sight
+
+    async def _whole(self) -> Summary | None:
+        """How it ended, with its files made; `None` when it did not complete."""
+        await self._hand_over()
+        crawl = await self._followed()
+        self._has_ended = True
+        if crawl.state != "completed":
+            return None
+        crawl = await self._with_last_figures(crawl)
+        download = Download(self._fleet, crawl, self._state, tell=self._tell_download)
+        sizes = await download.put_all(self._order.outputs)
+        files: dict[str, Mapping[str, Any]] = {
+            str(path): {"path": str(path), "items": crawl.output.items, "bytes": size}
+            for path, size in sizes.items()
+            if crawl.output is not None
+        }
+        return summary_of(crawl, self._order.parameters, files)
+
+    # Handing it over.
+
+    async def _hand_over(self) -> None:
+        """Find the crawl that was begun before, or begin one."""
+        request = request_of(self._order)
+        key = key_of(request)
+        sent = self._state.sent
+        if sent is not None and sent.task_id:
+            crawl = await self._known(sent.task_id)
+            if crawl is not None:
+                self._id = sent.task_id
+                if not sent.key.startswith(key):
+                    self._display.say("it goes on with the options that it was begun with")
+                await self._take_up(crawl)
+                return
+            sent = None  # its task was removed, and its key is used up
+            key = _another(key)
+        elif sent is None and self._order.fresh:
+            key = _another(key)
+        sent = sent or Sent(key=key)
+        self._state.send(sent)
+        try:
+            receipt = await self._fleet.submit(TASK_TYPE, idempotency_key=sent.key, **request)
+        except Conflict:
+            # The task of this key was removed, or something that a new key does not help.
+            sent = Sent(key=_another(key))
+            self._state.send(sent)
+            receipt = await self._fleet.submit(TASK_TYPE, idempotency_key=sent.key, **request)
+        self._id = receipt.id
+        self._state.send(msgspec.structs.replace(sent, task_id=receipt.id))
+        self._display.say(f"on the fleet it is {receipt.id}")
+        await self._take_up(await self._fleet.crawl(receipt.id))
+
+    async def _known(self, task_id: str) -> CrawlView | None:
+        try:
+            return await self._fleet.crawl(task_id)
+        except NotFound:
+            return None
+
+    async def _take_up(self, crawl: CrawlView) -> None:
+        """Go on with a crawl that was begun before: one that came to nothing is tried again."""
+        if crawl.state == "completed" and crawl.finished_at is not None:
+            ago = span((datetime.now(UTC) - crawl.finished_at).total_seconds())
+            self._display.say(f"{crawl.task_id} has done this crawl {ago} ago; --fresh crawls anew")
+        elif crawl.state in ENDED:
+            await self._fleet.act(crawl.task_id, "retry")
+            self._display.say(f"{crawl.task_id} was {crawl.state}, and is tried again")
+
+    # Watching it.
+
+    async def _followed(self) -> CrawlView:
+        """The crawl once it has ended. A master may be away meanwhile, for a restart."""
+        loop = asyncio.get_running_loop()
+        heard_at, looks, remark = loop.time(), 0, ""
+        while True:
+            try:
+                crawl = await self._fleet.crawl(self._id)
+                if crawl.state in ENDED:
+                    return crawl
+                if looks % EXPLAIN_EVERY == 0 or crawl.state == "processing":
+                    remark = await self._remark(crawl)
+                heard_at, looks = loop.time(), looks + 1
+                self._sight = sight_from_afar(crawl.figures, remark=remark)
+                self._warn(crawl.figures)
+                self._seen.set()
+            except MasterUnreachable as error:
+                if loop.time() - heard_at > PATIENCE_S:
+                    raise
+                self._sight = msgspec.structs.replace(
+                    self._sight, remark=f"waiting for the master: {error}"
+                )
+            await asyncio.sleep(PAUSE_S)
+
+    def _warn(self, figures: CrawlFigures | None) -> None:
+        """Say once that selectors catch nothing."""
+        if figures is not None and figures.empty_fields and not self._has_warned:
+            self._has_warned = True
+            self._display.warn(EmptyFields(figures.empty_fields, figures.pages))
+
+    async def _remark(self, crawl: CrawlView) -> str:
+        """What keeps a crawl from running."""
+        if crawl.state == "paused":
+            return f"paused; `crawlfleet crawls resume {self._id}` lets it go on"
+        if crawl.state == "processing":
+            return ""
+        return (await self._fleet.explain(self._id)).summary
+
+    async def _with_last_figures(self, crawl: CrawlView) -> CrawlView:
+        """They may come a moment after the end; without them what was told last has to do."""
+        deadline = asyncio.get_running_loop().time() + LAST_FIGURES_S
+        while crawl.figures is None or not crawl.figures.is_final:
+            if asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(PAUSE_S / 4)
+            try:
+                crawl = await self._fleet.crawl(self._id)
+            except MasterUnreachable:
+                continue
+        return crawl
+
+    def _tell_download(self, size: int) -> None:
+        remark = f"fetching what it found: {size / 1e6:,.1f} MB"
+        self._sight = msgspec.structs.replace(self._sight, remark=remark)
+
+    # The end.
+
+    async def _leave(self, whole: "asyncio.Task[Any]") -> None:
+        """Somebody has interrupted: say what becomes of the crawl."""
+        whole.cancel()
+        await asyncio.wait([whole])
+        if not self._id:
+            self._display.say("stopped before the fleet had answered; the same command asks again")
+        elif self._has_ended:
+            self._display.say(
+                f"{self._id} has ended, and its output is not here yet; the same command goes on "
+                "fetching it"
+            )
+        elif self._order.cancels:
+            await self._fleet.act(self._id, "cancel")
+            self._display.say(f"{self._id} is cancelled; the same command lets it go on")
+        else:
+            self._display.say(
+                f"detached: {self._id} goes on without you; the same command watches it again and "
+                f"fetches what it finds, `crawlfleet crawls show {self._id}` looks at it, and "
+                f"`crawlfleet tasks cancel {self._id}` ends it"
+            )
+
+    def _told(self, summary: Summary) -> tuple[int, Summary]:
+        """Say how it ended."""
+        if summary.finished:
+            summary = self._state.end(summary)
+        self._display.end(
+            summary,
+            self._state.name,
+            next="on a fleet a crawl that has ended does not go on; --fresh crawls anew",
+        )
+        return 0 if summary.finished else ENDED_EARLY, summary
+
+
+async def complain(fleet: "Client", task_id: str) -> int:
+    """Say why a crawl has not completed; the exit code."""
+    task = await fleet.task(task_id)
+    why = task.error.message if task.error else ""
+    if BARREN in why:
+        crawl = await fleet.crawl(task_id)
+        outcomes = crawl.figures.outcomes if crawl.figures else {}
+        say(why, "; ".join(_remedies(outcomes)))
+        return NOTHING_FETCHED
+    say(
+        f"{task_id} {task.status}{f': {why}' if why else ''}",
+        f"the same command tries again; `crawlfleet tasks show {task_id}` tells its story, and "
+        f"`crawlfleet crawls download {task_id}` has what it found",
+    )
+    return FAILED
+
+
+def summary_of(
+    crawl: CrawlView, parameters: CrawlParameters, files: dict[str, Mapping[str, Any]]
+) -> Summary:
+    """How a crawl that completed has ended, in the words of one that ran here."""
+    figures = crawl.figures or CrawlFigures()
+    most, most_s = parameters.limits.max_pages, parameters.limits.max_seconds
+    waiting = figures.waiting + figures.in_flight
+    finished = not waiting or (most is not None and figures.pages >= most)
+    begun = crawl.started_at or crawl.created_at
+    elapsed_s = (crawl.finished_at - begun).total_seconds() if crawl.finished_at else 0.0
+    why = "finished" if finished else "ended early, as ordered"
+    if not finished and most_s is not None and elapsed_s >= most_s - MOMENT_S:
+        why = f"limits.max_seconds ({most_s:g}) are over"
+    return Summary(
+        finished=finished,
+        why=why,
+        pages=figures.pages,
+        urls=figures.known,
+        waiting=waiting,
+        outcomes=dict(figures.outcomes),
+        empty_fields=dict(figures.empty_fields),
+        depths=dict(enumerate(figures.depths)),
+        items=crawl.output.items if crawl.output else figures.items,
+        requests=figures.requests,
+        bytes=figures.bytes,
+        retries=figures.retries,
+        rejected={"links": figures.rejected} if figures.rejected else {},
+        slowest=dict(slowest_in(figures, SLOWEST)),
+        elapsed_s=elapsed_s,
+        requests_per_s=figures.requests / elapsed_s if elapsed_s > 0 else 0.0,
+        failed=figures.failed,
+        output=files,
+        task_id=crawl.task_id,
+    )
+
+
+def _remedies(outcomes: Mapping[str, int]) -> list[str]:
+    found = [REMEDIES[outcome] for outcome in outcomes if outcome in REMEDIES]
+    if outcomes.get(Outcome.REFUSED):
+        found.append("the nodes must allow it as well (`worker.allow_private`)")
+    return found
+
+
+def _differing(asked: Any, usual: Any) -> dict[str, Any]:
+    """What of a struct is not as usual, section by section."""
+    return {
+        name: _differing(value, usual[name])
+        if isinstance(value, dict) and isinstance(usual[name], dict) and usual[name]
+        else value
+        for name, value in asked.items()
+        if value != usual[name]
+    }
+
+
+def _another(key: str) -> str:
+    """A key for the same crawl, done once more."""
+    return f"{key}-{secrets.token_hex(4)}"

@@ -1,0 +1,88 @@
+"""Where `crawlfleet crawl` puts what it finds: the files and tables that `-o` names."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from crawlfleet import config, plugins
+from crawlfleet.crawl.output.sinks import ENDINGS, completed, name_of
+from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.crawl.parameters import SinkSpec
+
+OPTION: Final = "-o"
+SQLITE: Final = "sqlite:///"
+KINDS: Final = f"a file that ends in {', '.join(ENDINGS)} (also with .gz or .zst)"
+TABLES: Final = "sqlite:///shop.db?table=items or postgresql://user@host/db?table=items"
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """One of them."""
+
+    spec: SinkSpec
+    """With its format, and with paths that do not depend on where one stands."""
+    path: Path | None
+    """Of a file that belongs to the crawl alone; `None` for a table, which may be shared."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """What an argument of `-o` names; raises `InvalidRequest` with what to write instead."""
+        scheme, separator, rest = text.partition("://")
+        if text == "-" or not text.strip():
+            raise _wrong(text, "is no place that can be gone on with", f"name {KINDS}")
+        if not separator or scheme == "file":
+            return cls._file(rest if separator else text)
+        if text.startswith(SQLITE):
+            place, question, query = text.removeprefix(SQLITE).partition("?")
+            absolute = quote(str(Path(unquote(place)).absolute())) if place else ""
+            text = f"{SQLITE}{absolute}{question}{query}"
+        spec = completed(SinkSpec(url=text))
+        if spec.format not in plugins.names(plugins.SINKS):
+            raise _wrong(name_of(spec), "is of no known kind", f"name {KINDS}, or {TABLES}")
+        return cls(spec=spec, path=None)
+
+    @classmethod
+    def _file(cls, text: str) -> Self:
+        path = Path(text).absolute()
+        if path.is_symlink():
+            raise _wrong(text, "is a link, and output follows none", "name the file itself")
+        if path.is_dir():
+            raise _wrong(text, "is a folder", "name a file in it, such as items.jsonl")
+        if _is_own(path):
+            raise _wrong(text, "is a file that crawlfleet keeps for itself", "name another one")
+        try:
+            spec = completed(SinkSpec(url=str(path)))
+        except InvalidRequest as error:
+            raise _wrong(
+                text, "does not tell its format by its ending", f"name {KINDS}, or {TABLES}"
+            ) from error
+        return cls(spec=spec, path=path)
+
+    @property
+    def name(self) -> str:
+        """For people: without what may be a secret."""
+        return str(self.path) if self.path else name_of(self.spec)
+
+
+def outputs_of(texts: Sequence[str]) -> tuple[Output, ...]:
+    """All outputs of a crawl."""
+    outputs = tuple(map(Output.of, texts))
+    names = [output.name for output in outputs]
+    for name in names:
+        if names.count(name) > 1:
+            raise _wrong(name, "is named twice", "name each output once")
+    return outputs
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file is one that a master keeps beside its store."""
+    if path.name == config.PAUSES_NAME:
+        return (path.parent / config.STORE_NAME).exists()
+    kept = (each for each in path.parents if each.name == config.OUTPUT_NAME)
+    return any((each.parent / config.STORE_NAME).exists() for each in kept)
+
+
+def _wrong(value: str, message: str, remedy: str) -> InvalidRequest:
+    return InvalidRequest([FieldProblem(field=OPTION, message=message, remedy=remedy, value=value)])

@@ -1,0 +1,1 @@
+"""The command `distribute`, with JSON settings files."""

@@ -1,0 +1,1 @@
+"""The commands that run a fleet on this machine, and look after it."""

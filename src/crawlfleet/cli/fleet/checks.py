@@ -1,0 +1,231 @@
+"""What `doctor` looks at on this machine; each check says what it saw and what to do."""
+
+import os
+import platform
+import resource
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from crawlfleet import config, plugins
+from crawlfleet.cli.fleet.ports import taken
+from crawlfleet.core.isolation import at_level, level_of
+from crawlfleet.errors import PluginError, SandboxFailed
+from crawlfleet.model.isolation import Layer, Level
+
+OLDEST_PYTHON: Final = (3, 11)
+OLDEST_SQLITE: Final = (3, 35)
+"""The first with `RETURNING`."""
+FEW_FILES: Final = 1024
+ENOUGH_FILES: Final = 4096
+LITTLE_DISK: Final = 100e6
+SCARCE_DISK: Final = 1e9
+SLOW_SYNC_S: Final = 0.05
+BUILT: Final = 1_750_000_000.0
+"""An instant shortly before this program was written (June 2025)."""
+GROUPS: Final = (plugins.EXECUTORS, plugins.STRATEGIES, plugins.FILTERS, plugins.STORES)
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that was looked at."""
+
+    name: str
+    verdict: Verdict
+    message: str
+    remedy: str = ""
+
+
+def ok(name: str, message: str) -> Check:
+    """All is well here."""
+    return Check(name=name, verdict=Verdict.OK, message=message)
+
+
+def warning(name: str, message: str, remedy: str) -> Check:
+    """It works, but not as well as it could."""
+    return Check(name=name, verdict=Verdict.WARNING, message=message, remedy=remedy)
+
+
+def problem(name: str, message: str, remedy: str) -> Check:
+    """It will not work like this."""
+    return Check(name=name, verdict=Verdict.PROBLEM, message=message, remedy=remedy)
+
+
+def machine() -> Iterator[Check]:
+    """What holds for every fleet on this machine."""
+    yield python()
+    yield from packages()
+    yield event_loop()
+    yield open_files()
+    yield sqlite()
+    yield sandbox()
+
+
+def python() -> Check:
+    version = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        return problem("python", version, "install Python 3.11 or newer")
+    return ok("python", version)
+
+
+def packages() -> Iterator[Check]:
+    """Whether every installed plug-in can be imported."""
+    for group in GROUPS:
+        name = f"plug-ins: {group.rpartition('.')[2]}"
+        try:
+            loaded = plugins.load(group)
+        except PluginError as error:
+            yield problem(name, str(error), "repair or remove the package that offers it")
+        else:
+            yield ok(name, ", ".join(loaded) or "none")
+
+
+def event_loop() -> Check:
+    if find_spec("uvloop") is None:
+        return warning("event loop", "uvloop is missing", "pip install uvloop, for more speed")
+    return ok("event loop", "uvloop")
+
+
+def sandbox() -> Check:
+    """How well foreign code can be held here; each layer is tried."""
+    from crawlfleet.sandbox import open as opening
+    from crawlfleet.sandbox import probe
+
+    try:
+        found = probe.look()
+    except SandboxFailed as error:
+        return problem("sandbox", str(error), "run `python -m crawlfleet.sandbox.probe`")
+    level = level_of(frozenset(found.layers))
+    offer, _ = at_level(level, found)
+    shown = f"{level}: {', '.join(offer.layers)}"
+    if opening.runs_as_root(offer):
+        why = found.missing.get(Layer.OTHER_USER, "missing")
+        return problem(
+            "sandbox",
+            f"{shown}; you are root, and cannot become another user ({why}): a worker with a "
+            "sandbox does not start so, and runs no bundles",
+            "run it as a plain user, or give it CAP_SETUID, CAP_SETGID and CAP_CHOWN",
+        )
+    higher = next((each for each in Level if each > level), None)
+    if level >= Level.L3 or higher is None:
+        return ok("sandbox", shown)
+    _, lacking = at_level(Level.L2 if level < Level.L2 else Level.L4, found)
+    why = "; ".join(f"{each} ({found.missing.get(each, '')})" for each in lacking)
+    return warning("sandbox", shown, f"for more, the machine lacks {why}")
+
+
+def open_files() -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = sys.maxsize if soft == resource.RLIM_INFINITY else soft
+    shown = "no limit" if limit == sys.maxsize else f"{limit} (at most {hard})"
+    remedy = f"raise it with `ulimit -n {ENOUGH_FILES * 16}`; each connection needs one"
+    if limit < FEW_FILES:
+        return problem("open files", shown, remedy)
+    return (
+        ok("open files", shown) if limit >= ENOUGH_FILES else warning("open files", shown, remedy)
+    )
+
+
+def sqlite() -> Check:
+    """The library's version, and how durable the store asks it to be.
+
+    The second is read from the store's own code: a setting of a connection cannot be seen from
+    another one.
+    """
+    from crawlfleet.adapters.store.sqlite.store import WRITER_PRAGMAS
+
+    version = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        return problem("sqlite", version, "install a Python with SQLite 3.35 or newer")
+    asked = [pragma for pragma in WRITER_PRAGMAS if pragma.startswith("synchronous")]
+    return ok("sqlite", ", ".join([version, *(f"the store sets {pragma}" for pragma in asked)]))
+
+
+def clock(store: Path | None) -> Check:
+    """Whether the clock runs in the present, and not behind what was written earlier."""
+    now = time.time()
+    shown = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+    remedy = "set the clock, and let NTP keep it"
+    if now < BUILT:
+        return problem("clock", f"{shown} is in the past", remedy)
+    if store is not None and store.exists() and store.stat().st_mtime > now + 60:
+        return problem("clock", f"{shown} is before the last write to {store}", remedy)
+    return ok("clock", shown)
+
+
+def folder(path: Path) -> Iterator[Check]:
+    """Whether the data folder can be written to, how fast, and how much fits in."""
+    nearest = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        remedy = "choose another with --data or data_dir, or change its owner"
+        yield problem("data folder", f"{nearest} cannot be written to", remedy)
+        return
+    yield ok("data folder", str(path) if nearest == path else f"{path} (will be made)")
+    yield _space(nearest)
+    yield _durability(nearest)
+
+
+def _space(path: Path) -> Check:
+    free = shutil.disk_usage(path).free
+    shown = f"{free / 1e9:.1f} GB free"
+    remedy = "make room, or choose another data folder"
+    if free < LITTLE_DISK:
+        return problem("disk space", shown, remedy)
+    return warning("disk space", shown, remedy) if free < SCARCE_DISK else ok("disk space", shown)
+
+
+def _durability(path: Path) -> Check:
+    """How long a write takes that survives a power cut: the floor under every commit."""
+    with tempfile.TemporaryFile(dir=path) as file:
+        begun = time.perf_counter()
+        file.write(b"\0" * 4096)
+        file.flush()
+        os.fsync(file.fileno())
+        took = time.perf_counter() - begun
+    shown = f"{took * 1000:.1f} ms for a durable write"
+    if took > SLOW_SYNC_S:
+        return warning("disk speed", shown, "put the data folder on a faster, local disk")
+    return ok("disk speed", shown)
+
+
+def port(host: str, number: int) -> Check:
+    """Whether a master could listen where the settings say. Only asked when none runs."""
+    name = f"port {number}"
+    if trouble := taken(host, number):
+        remedy = f"{trouble.remedy}; if it is a fleet, give --url and --key"
+        return problem(name, trouble.why, remedy)
+    return ok(name, f"free on {host}")
+
+
+def store(file: Path) -> Check:
+    """Whether the store's file is a sound database; changes nothing."""
+    if not file.exists():
+        return ok("store", f"{file} (will be made)")
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            [(tables,)] = database.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    except sqlite3.Error as error:
+        remedy = "restore it from a copy, or begin anew with `crawlfleet reset`"
+        return problem("store", f"{file} cannot be opened: {error}", remedy)
+    return ok("store", f"{file}, {tables} tables and indexes")
+
+
+def configured(loaded: config.Loaded) -> Check:
+    """Where the settings came from."""
+    changed = [f"{n} from {o}" for n, o in loaded.origins.items() if o != config.DEFAULT]
+    return ok("settings", ", ".join(changed) or "all are defaults")

@@ -1,0 +1,132 @@
+"""How a command finds the master: flags, then the environment, then what a running fleet left.
+
+`up` and `master` leave `connection.json` in their data folder while they run. Its key is sent to
+no other address than its own.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from crawlfleet import config
+from crawlfleet.addresses import complete_url, url_of
+from crawlfleet.cli.shell.access import Access
+from crawlfleet.errors import ConfigError, MasterUnreachable
+from crawlfleet.model.settings import Settings
+from crawlfleet.private_file import write_private
+from crawlfleet.tls import Trust, pin_of
+
+FILE_NAME: Final = "connection.json"
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a master answers and which key it takes; `pid` is 0 when it is not known."""
+
+    url: str
+    key: str
+    pid: int = 0
+    trust: Trust = Trust()
+    """Whose certificate is believed there."""
+
+
+def way_to_own(settings: Settings, *, port: int, key: str) -> Connection:
+    """How this process, or one that it starts, is reached as a master from this machine."""
+    server, worker = settings.server, settings.worker
+    pin = pin_of(server.tls_cert) if server.tls_cert else ""
+    return Connection(
+        url=url_of(server.host, port, tls=bool(pin), anywhere="127.0.0.1"),
+        key=key,
+        pid=os.getpid(),
+        # Of this machine's own master the key is known: its certificate may name any machine.
+        trust=Trust(cert=worker.tls_cert, key=worker.tls_key, pin=pin),
+    )
+
+
+@contextlib.contextmanager
+def left_behind(folder: Path, connection: Connection) -> Iterator[None]:
+    """The way to a master is in its folder meanwhile, unless that of a living one is: `up` leaves
+    its own for the master that it starts."""
+    earlier = read_connection(folder)
+    if earlier is None or not is_alive(earlier.pid):
+        write_connection(folder, connection)
+    try:
+        yield
+    finally:
+        if read_connection(folder) == connection:
+            remove_connection(folder)
+
+
+def write_connection(folder: Path, connection: Connection) -> None:
+    """Leave the way to a running master, readable by its owner only."""
+    write_private(folder / FILE_NAME, msgspec.json.encode(connection) + b"\n")
+
+
+def read_connection(folder: Path) -> Connection | None:
+    """What a master left in its data folder; `None` when there is nothing."""
+    file = folder / FILE_NAME
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Connection)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(
+            f"{file} cannot be read: {error}; remove it, or give --url and --key"
+        ) from error
+
+
+def remove_connection(folder: Path) -> None:
+    """The master is gone. May be called twice."""
+    with contextlib.suppress(OSError):
+        (folder / FILE_NAME).unlink(missing_ok=True)
+
+
+def find_connection(
+    access: Access, *, environ: Mapping[str, str], cwd: Path, home: Path
+) -> Connection:
+    """The master that is meant. Raises `MasterUnreachable` when nothing says where it is."""
+    url = complete_url(access.url or environ.get("CRAWLFLEET_URL") or "")
+    key = access.key or environ.get("CRAWLFLEET_KEY") or environ.get("CRAWLFLEET_ADMIN_KEY") or ""
+    trust = _trust(access, environ)
+    if url and key:
+        return Connection(url=url, key=key, trust=trust)
+    loaded = config.load(environ=environ, flags={"data_dir": access.data}, cwd=cwd, home=home)
+    folder = config.data_dir(loaded.settings)
+    left = read_connection(folder)
+    if url and (left is None or left.url != url):
+        raise ConfigError(
+            f"no key for {url}: give one with --key or CRAWLFLEET_KEY"
+            " (a fleet's own is in `admin.key` in its data folder)"
+        )
+    if left is None:
+        raise MasterUnreachable(
+            f"no fleet is running with its data in {folder}; name another folder with --data, or "
+            "its address and key with --url and --key"
+        )
+    if trust != Trust():
+        left = msgspec.structs.replace(left, trust=trust)
+    return msgspec.structs.replace(left, key=key or left.key)
+
+
+def _trust(access: Access, environ: Mapping[str, str]) -> Trust:
+    return Trust(
+        ca=str(access.ca or environ.get("CRAWLFLEET_CA") or ""),
+        cert=str(access.cert or environ.get("CRAWLFLEET_CERT") or ""),
+        key=str(access.cert_key or environ.get("CRAWLFLEET_CERT_KEY") or ""),
+    )
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this number exists."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

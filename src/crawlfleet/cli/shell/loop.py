@@ -1,0 +1,26 @@
+"""The event loop of a command: errors in the background are told like others."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from crawlfleet import event_loop
+from crawlfleet.cli.shell.errors import DEFECT, is_debugging, say
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T], *, fast: bool = False) -> T:
+    """Run the work of a command, and return what it gives; `fast` is for work that lasts."""
+    return event_loop.run(work, fast=fast, report=_report)
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell of an error that nobody awaited; the command has gone on without that task."""
+    if is_debugging():
+        loop.default_exception_handler(context)
+        return
+    error, task = context.get("exception"), context.get("future") or context.get("task")
+    what = f"{type(error).__name__}: {error}" if error else str(context["message"])
+    where = f" ({task.get_name()})" if isinstance(task, asyncio.Task) else ""
+    say(f"in the background{where}: {what}", DEFECT, kind="defect")

@@ -1,0 +1,203 @@
+"""The API for programs: `async with Client(url, key) as fleet: await fleet.submit("sleep")`."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from crawlfleet.client.http.calls import PATIENCE_S, as_query, segment
+from crawlfleet.client.resources.alerts import AlertCalls
+from crawlfleet.client.resources.breakers import BreakerCalls
+from crawlfleet.client.resources.bundles import BundleCalls
+from crawlfleet.client.resources.crawls import CrawlCalls
+from crawlfleet.client.resources.executions import ExecutionCalls
+from crawlfleet.client.resources.keys import KeyCalls
+from crawlfleet.client.resources.projects import AdministrationCalls
+from crawlfleet.client.resources.quality import QualityCalls
+from crawlfleet.client.resources.quotas import QuotaCalls
+from crawlfleet.client.resources.schedules import ScheduleCalls
+from crawlfleet.client.resources.secrets import SecretCalls
+from crawlfleet.client.resources.webhooks import WebhookCalls
+from crawlfleet.client.resources.workflows import WorkflowCalls
+from crawlfleet.model.attention import AttentionList, Concern
+from crawlfleet.model.statistics import Series, Statistics
+from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
+from crawlfleet.tls import Trust
+from crawlfleet.views.tasks import (
+    EventPage,
+    EventView,
+    FleetStatus,
+    Liveness,
+    NodeHistoryView,
+    NodePage,
+    NodeView,
+)
+
+if TYPE_CHECKING:
+    from crawlfleet.client.blocking import BlockingClient
+
+
+class Client(
+    ExecutionCalls,
+    CrawlCalls,
+    ScheduleCalls,
+    WorkflowCalls,
+    WebhookCalls,
+    AlertCalls,
+    AdministrationCalls,
+    QuotaCalls,
+    QualityCalls,
+    BreakerCalls,
+    BundleCalls,
+    SecretCalls,
+    KeyCalls,
+):
+    """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
+
+    `url` may name several masters, parted by commas; `host:port` is short for `http://host:port`.
+    Raises `ConfigError` for an address or a key that cannot be one.
+
+    A master that does not answer, or says that it is busy, is asked again for up to `patience_s`;
+    0 means never. `trust` says whose certificates are believed where they are not those of an
+    authority that the machine trusts: `Client("https://…", key, trust=Trust(ca="ca.pem"))`.
+    """
+
+    @classmethod
+    def blocking(
+        cls,
+        url: str,
+        key: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        trust: Trust = Trust(),  # noqa: B008 (frozen)
+    ) -> "BlockingClient":
+        """The same for programs without an event loop: every method waits for its answer."""
+        from crawlfleet.client.blocking import BlockingClient
+
+        return BlockingClient(url, key, patience_s=patience_s, trust=trust)
+
+    async def newest_events(
+        self, limit: int = 100, *, kind: str = "", subject: str | None = None
+    ) -> list[EventView]:
+        """The last events of the fleet, in order (1,000 at most)."""
+        query = {"newest": True, "limit": limit, "kind": kind, "subject": subject}
+        return (await self._get("/events", EventPage, as_query(query))).items
+
+    def events_after(
+        self,
+        after: int = 0,
+        *,
+        limit: int | None = None,
+        kind: str = "",
+        subject: str | None = None,
+    ) -> AsyncIterator[EventView]:
+        """Events of the fleet with a higher number, in order, page by page; at most `limit`."""
+        query = {"after": after, "kind": kind, "subject": subject}
+        return self._pages("/events", EventPage, query, limit=limit, cursor="after")
+
+    def stream_events(
+        self,
+        after: int | None = None,
+        *,
+        kind: str = "",
+        subject: str | None = None,
+        patience_s: float = 60.0,
+    ) -> AsyncGenerator[EventView, None]:
+        """Events of the fleet as they happen: after that number, or from now on.
+
+        `kind` is how their kind begins, `subject` what they are about. Goes on after a broken
+        connection, without a gap, unless the master stays away for `patience_s`.
+        """
+        query = {"after": after, "kind": kind, "subject": subject}
+        return self._stream("/events", EventView, query, patience_s)
+
+    async def nodes(self, **filters: str) -> list[NodeView]:
+        """All nodes, in order of their registration, or those with this `status` or
+        `cluster_id`."""
+        return (await self._get("/nodes", NodePage, filters)).items
+
+    async def node(self, node_id: str) -> NodeView:
+        """One node."""
+        return await self._get(f"/nodes/{segment(node_id)}", NodeView)
+
+    async def order(self, node_id: str, verb: str, *, if_version: int | None = None) -> NodeView:
+        """Order a node to `drain`, `resume`, and so on: the verbs of the API."""
+        return await self._post(f"/nodes/{segment(node_id)}:{verb}", NodeView, None, if_version)
+
+    async def drain(
+        self, node_id: str, *, deadline_s: float | None = None, if_version: int | None = None
+    ) -> NodeView:
+        """Let a node finish what runs and go; what still runs at the deadline is taken back."""
+        order = {"deadline_s": deadline_s}
+        return await self._post(f"/nodes/{segment(node_id)}:drain", NodeView, order, if_version)
+
+    async def change_node(
+        self,
+        node_id: str,
+        *,
+        labels: Mapping[str, str | None] | None = None,
+        description: str | None = None,
+        version: int | None = None,
+    ) -> NodeView:
+        """Set labels (`None` removes one) and the description of a node.
+
+        With the `version` that the node had when you looked, `PreconditionFailed` is raised if
+        it has changed since.
+        """
+        body: dict[str, Any] = {"labels": labels or {}}
+        if description is not None:
+            body["description"] = description
+        return await self._patch(f"/nodes/{segment(node_id)}", NodeView, body, version)
+
+    async def node_history(
+        self,
+        node_id: str,
+        *,
+        resolution: str = "minute",
+        since: datetime | None = None,
+        limit: int = 1500,
+    ) -> NodeHistoryView:
+        """A node over time: `raw`, or means of a `minute` or an `hour`; the last `limit`."""
+        query = {"resolution": resolution, "limit": str(limit)}
+        if since is not None:
+            query["since"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return await self._get(f"/nodes/{segment(node_id)}/history", NodeHistoryView, query)
+
+    async def status(self) -> FleetStatus:
+        """The fleet in a few numbers."""
+        return await self._get("/status", FleetStatus)
+
+    async def statistics(self) -> Statistics:
+        """How the fleet does, and did in the last hour."""
+        return await self._get("/statistics", Statistics)
+
+    async def series(self, minutes: float = 60.0) -> Series:
+        """How the fleet did over time, as this master saw it; an hour at most."""
+        return await self._get("/statistics/series", Series, {"minutes": f"{minutes:g}"})
+
+    async def attention(self) -> tuple[Concern, ...]:
+        """What ought to be looked at, the most pressing first."""
+        return (await self._get("/attention", AttentionList)).items
+
+    async def task_types(self) -> list[TaskTypeView]:
+        """What tasks there can be, and the JSON schemas of their parameters."""
+        return (await self._get("/task-types", TaskTypePage)).items
+
+    async def liveness(self) -> Liveness:
+        """Whether the master's process is alive."""
+        return await self._call("GET", "/healthz", Liveness)
+
+    async def readiness(self) -> Liveness:
+        """The master, once it can do its work; `MasterUnreachable` when patience ends before."""
+        return await self._call("GET", "/readyz", Liveness)
+
+    async def metrics(self) -> str:
+        """Measurements in Prometheus's text format."""
+        return await self._call("GET", "/metrics", str)
+
+    async def openapi(self) -> dict[str, Any]:
+        """The API as an OpenAPI document."""
+        return await self._call("GET", "/api/openapi.json", dict[str, Any])
+
+    async def reference(self) -> str:
+        """The API as a page of HTML."""
+        return await self._call("GET", "/api/reference", str)

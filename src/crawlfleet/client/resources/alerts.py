@@ -1,0 +1,57 @@
+"""Alerts for programs."""
+
+from typing import Any
+
+from crawlfleet.client.http.calls import Calls, as_query, segment
+from crawlfleet.features.alerts.views import AlertPage, AlertView
+
+
+class AlertCalls(Calls):
+    """What can be asked about the rules that say when people are told."""
+
+    async def alerts(
+        self,
+        *,
+        status: str | None = None,
+        project_id: str | None = None,
+        name: str | None = None,
+    ) -> list[AlertView]:
+        """All rules, or those that are `firing`, with how things stand with each."""
+        query = as_query({"status": status, "project_id": project_id, "name": name})
+        return (await self._get("/alerts", AlertPage, query)).items
+
+    async def alert(self, alert_id: str) -> AlertView:
+        """One rule."""
+        return await self._get(_path(alert_id), AlertView)
+
+    async def create_alert(self, name: str, source: str, **fields: Any) -> AlertView:
+        """Have people told when `source` is `above` or `below` a value, and so on."""
+        body = {"name": name, "source": source, **fields}
+        return await self._post("/alerts", AlertView, body)
+
+    async def change_alert(
+        self, alert_id: str, *, if_version: int | None = None, **fields: Any
+    ) -> AlertView:
+        """Change a rule, or switch it off (`is_on=False`); what is left out stays."""
+        return await self._patch(_path(alert_id), AlertView, fields, if_version)
+
+    async def silence_alert(
+        self, alert_id: str, for_s: float, *, subject: str = "", reason: str = ""
+    ) -> AlertView:
+        """Tell nobody of it, or of one thing that it is about, for a while."""
+        body = {"for_s": for_s, "subject": subject, "reason": reason}
+        return await self._post(f"{_path(alert_id)}:silence", AlertView, body)
+
+    async def unsilence_alert(self, alert_id: str, *, subject: str | None = None) -> AlertView:
+        """Lift its silences, or that of one thing."""
+        return await self._post(f"{_path(alert_id)}:unsilence", AlertView, {"subject": subject})
+
+    async def remove_alert(
+        self, alert_id: str, *, if_version: int | None = None
+    ) -> AlertView | None:
+        """Take it away. `None` when the answer was lost, and it is gone."""
+        return await self._remove(f"{_path(alert_id)}:remove", AlertView, None, if_version)
+
+
+def _path(alert_id: str) -> str:
+    return f"/alerts/{segment(alert_id)}"

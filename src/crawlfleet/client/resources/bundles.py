@@ -1,0 +1,65 @@
+"""Bundles for programs."""
+
+from collections.abc import AsyncIterator
+
+from crawlfleet.client.http.calls import Calls, segment
+from crawlfleet.model.bundle import BundlePage, BundleView
+from crawlfleet.model.project import DEFAULT_PROJECT
+
+
+class BundleCalls(Calls):
+    """What can be asked about the code that projects hand over.
+
+    With `if_version` a change is made only if that is still the version of the bundle;
+    `PreconditionFailed` if not.
+    """
+
+    def bundles(
+        self, project_id: str = DEFAULT_PROJECT, limit: int | None = None
+    ) -> AsyncIterator[BundleView]:
+        """The bundles of a project, in order of name."""
+        return self._pages(_bundles(project_id), BundlePage, {}, limit=limit)
+
+    async def bundle(self, name: str, project_id: str = DEFAULT_PROJECT) -> BundleView:
+        """One bundle and its versions."""
+        return await self._get(_bundle(project_id, name), BundleView)
+
+    async def deploy(
+        self, name: str, archive: bytes, project_id: str = DEFAULT_PROJECT, *, note: str = ""
+    ) -> BundleView:
+        """Hand over a zip archive or a wheel as the present version; may be done twice."""
+        body = {"name": name, "archive": archive, "note": note}
+        return await self._post(_bundles(project_id), BundleView, body)
+
+    async def roll_back_bundle(
+        self,
+        name: str,
+        version: int | None = None,
+        project_id: str = DEFAULT_PROJECT,
+        *,
+        if_version: int | None = None,
+    ) -> BundleView:
+        """Make another version the present one: the one before it when none is named."""
+        path, body = f"{_bundle(project_id, name)}:rollback", {"version": version}
+        return await self._post(path, BundleView, body, if_version)
+
+    async def remove_bundle(
+        self,
+        name: str,
+        version: int | None = None,
+        project_id: str = DEFAULT_PROJECT,
+        *,
+        if_version: int | None = None,
+    ) -> BundleView | None:
+        """Remove a version that nobody needs, or all of them when none is named. `None` when the
+        answer was lost, and what was meant is gone."""
+        path, body = f"{_bundle(project_id, name)}:remove", {"version": version}
+        return await self._remove(path, BundleView, body, if_version)
+
+
+def _bundles(project_id: str) -> str:
+    return f"/projects/{segment(project_id)}/bundles"
+
+
+def _bundle(project_id: str, name: str) -> str:
+    return f"{_bundles(project_id)}/{segment(name)}"

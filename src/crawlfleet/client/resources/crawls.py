@@ -1,0 +1,85 @@
+"""Crawls for programs: what they find, how they do, and what they are to do."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Final
+
+from crawlfleet.client.http.calls import API, Calls, segment
+from crawlfleet.client.http.fields import CrawlVerb
+from crawlfleet.client.http.retries import persist
+from crawlfleet.features.crawls.views import (
+    CrawlItem,
+    CrawlItemPage,
+    CrawlPage,
+    CrawlView,
+    HostUses,
+    UrlExplanation,
+)
+from crawlfleet.features.crawls.work_views import CrawlWork
+
+SILENCE_S: Final = 60.0
+
+
+class CrawlCalls(Calls):
+    """What can be asked and ordered about crawls; each is named by the id of its task."""
+
+    def crawls(
+        self,
+        *,
+        status: str = "",
+        project_id: str | None = None,
+        node_id: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CrawlView]:
+        """Crawls, newest first, page by page; at most `limit`."""
+        query = {"status": status, "project_id": project_id, "node_id": node_id}
+        return self._pages("/crawls", CrawlPage, query, limit=limit)
+
+    async def crawl(self, task_id: str) -> CrawlView:
+        """One crawl, with its live figures."""
+        return await self._get(f"/crawls/{segment(task_id)}", CrawlView)
+
+    def crawl_items(
+        self, task_id: str, *, kind: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[CrawlItem]:
+        """What it has found so far, in order; at most `limit`. Long texts are cut."""
+        path = f"/crawls/{segment(task_id)}/items"
+        return self._pages(path, CrawlItemPage, {"kind": kind}, limit=limit)
+
+    async def download_crawl(
+        self, task_id: str, *, format: str = "jsonl", offset: int = 0
+    ) -> AsyncGenerator[bytes, None]:
+        """All that it has found, as the bytes of a file; `MasterUnreachable` when it breaks off.
+
+        Of a crawl that has ended, a download that broke off goes on after the `offset` bytes that
+        have come.
+        """
+        path = f"{API}/crawls/{segment(task_id)}/output"
+        query = {"format": format, **({"offset": str(offset)} if offset else {})}
+
+        async def begun() -> tuple[AsyncGenerator[bytes, None], bytes]:
+            chunks = self._transport.chunks(path, key=self._key, query=query, silence_s=SILENCE_S)
+            return chunks, await anext(chunks, b"")
+
+        chunks, first = await persist(begun, self._patience_s)
+        async with aclosing(chunks):
+            if first:
+                yield first
+            async for chunk in chunks:
+                yield chunk
+
+    async def crawl_work(self, task_id: str) -> CrawlWork:
+        """Who does what in it: shards, partitions and their holders, and the ledger's view."""
+        return await self._get(f"/crawls/{segment(task_id)}/work", CrawlWork)
+
+    async def explain_url(self, task_id: str, url: str) -> UrlExplanation:
+        """What became of a URL in a crawl that runs."""
+        return await self._get(f"/crawls/{segment(task_id)}/urls", UrlExplanation, {"url": url})
+
+    async def hosts(self, containing: str = "", *, limit: int = 100) -> HostUses:
+        """Who visits which hosts, domains and addresses, and what they wait for."""
+        return await self._get("/hosts", HostUses, {"containing": containing, "limit": str(limit)})
+
+    async def steer(self, task_id: str, verb: CrawlVerb) -> CrawlView:
+        """`pause`, `resume` or `stop` a crawl; `stop` ends it with what it has."""
+        return await self._post(f"/crawls/{segment(task_id)}:{verb}", CrawlView)

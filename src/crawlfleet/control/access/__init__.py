@@ -1,0 +1,1 @@
+"""Keys, projects, clusters, join tokens and sign-ins: who may do what."""

@@ -1,0 +1,167 @@
+"""Sessions of browsers, and the links that open them: each is of a key, and never outlives it.
+
+A session is kept like a key: only its hash, in the same table, so all masters know it and a restart
+changes nothing. It has no rights of its own. Each request looks at the key again; when that is
+revoked, has expired or lost the secret that was shown, the session is over. What is over leaves its
+row to the next one, so that signing in never makes the store grow.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.access.keys import Keys, Principal
+from crawlfleet.control.access.tokens import hash_secret, make_secret
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.access import keys as core
+from crawlfleet.errors import Conflict, Refused, Unauthenticated
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.ids import BROWSER, LINK, make_id
+from crawlfleet.model.key import ApiKey, Role
+from crawlfleet.model.settings import ServerSettings
+from crawlfleet.ports.system import System
+
+LINK_LASTS_S: Final = 600.0
+MOST_OF_A_KEY: Final = 50
+"""Sessions, and links, of one key at once; one more ends the oldest."""
+TRIES: Final = 8
+
+
+class SignIns:
+    """Opens, knows and ends the sessions of browsers."""
+
+    def __init__(
+        self, *, state: FleetState, system: System, keys: Keys, settings: ServerSettings
+    ) -> None:
+        self._state = state
+        self._system = system
+        self._keys = keys
+        self._lasts_s = settings.sign_in_hours * 3600.0
+
+    def authenticate(self, secret: str, *, address: str = "") -> Principal:
+        """Whose session this is; raises `Unauthenticated` if it is over."""
+        session, caller = self._known(secret, links=False)
+        if address:
+            self._keys.note_use(session.parent_id or "", address)
+        return caller
+
+    def authenticate_link(self, secret: str) -> Principal:
+        """Whose link this is; raises `Unauthenticated` if it was used, or is too old."""
+        return self._known(secret, links=True)[1]
+
+    def expiry_of(self, caller: Principal) -> float | None:
+        """When the caller's session ends, or the key if it showed that; `None` for never."""
+        shown = self._state.keyring.key(caller.session_hash or caller.secret_hash)
+        return None if shown is None else shown.expires_at
+
+    async def open(self, caller: Principal, *, link: str | None = None) -> tuple[Principal, str]:
+        """A new session for whoever was let in with a key or a link, and its secret.
+
+        The link is used up in the same commit, so that it opens one session whoever else tries.
+        """
+        if caller.role is Role.NODE:
+            raise Refused("nodes and join tokens cannot sign in; use the key of a person")
+        secret = make_secret(self._system)
+        for _ in range(TRIES):
+            used = [_used(self._known(link, links=True)[0])] if link else []
+            now = self._system.now()
+            session = self._row(caller, secret, lasts_s=self._lasts_s, link=False)
+            event = _told("signed_in", caller, now)
+            refusals = await self._state.commit(
+                [Change(keys=(session, *used), events=(event,))],
+            )
+            if refusals[0] is None:
+                return self._known(secret, links=False)[1], secret
+            await self._state.catch_up()
+        raise Conflict("too many sign in at once; try again")
+
+    async def make_link(self, caller: Principal) -> tuple[ApiKey, str]:
+        """A new link for another browser of the caller, and its secret."""
+        if caller.role is Role.NODE:
+            raise Refused("nodes and join tokens cannot sign in; use the key of a person")
+        secret = make_secret(self._system)
+        for _ in range(TRIES):
+            link = self._row(caller, secret, lasts_s=LINK_LASTS_S, link=True)
+            event = _told("link_made", caller, self._system.now())
+            refusals = await self._state.commit([Change(keys=(link,), events=(event,))])
+            if refusals[0] is None:
+                return link, secret
+            await self._state.catch_up()
+        raise Conflict("too many links are made at once; try again")
+
+    async def close(self, caller: Principal) -> None:
+        """End the caller's session. May be called twice."""
+        for _ in range(TRIES):
+            session = self._state.keyring.key(caller.session_hash)
+            now = self._system.now()
+            if session is None or session.revoked_at is not None:
+                return
+            event = _told("signed_out", caller, now)
+            ended = core.revoke(session, now=now)
+            if (await self._state.commit([Change(keys=(ended,), events=(event,))]))[0] is None:
+                return
+            await self._state.catch_up()
+        raise Conflict("the session is changing too quickly; try again")
+
+    def _known(self, secret: str, *, links: bool) -> tuple[ApiKey, Principal]:
+        held = self._state.keyring.key(hash_secret(secret))
+        what = "this link was used, or is too old" if links else "this session is over"
+        if held is None or held.parent_id is None or held.is_link is not links:
+            raise Unauthenticated(
+                f"{what}; sign in again", "unknown_key" if links else "ended_session"
+            )
+        parent = self._state.keyring.keys.get(held.parent_id)
+        why = core.why_over(held, parent, now=self._system.wall())
+        if parent is None or why is not None:
+            raise Unauthenticated(f"{what}; sign in again", why or "ended_session")
+        return held, Principal(
+            role=parent.role,
+            name=parent.name,
+            key_id=parent.id,
+            project_id=parent.project_id,
+            secret_hash=held.parent_hash,
+            session_hash="" if links else held.secret_hash,
+        )
+
+    def _row(self, caller: Principal, secret: str, *, lasts_s: float, link: bool) -> ApiKey:
+        """A row for a new session or link: a new one, or the next version of one that is free."""
+        now = self._system.wall()
+        free = next(self._free(caller.key_id or "", links=link, now=now), None)
+        return ApiKey(
+            id=free.id if free else make_id(LINK if link else BROWSER, now, self._system.entropy),
+            name=caller.name,
+            role=caller.role,
+            secret_hash=hash_secret(secret),
+            created_at=now,
+            expires_at=now + lasts_s,
+            created_by=caller.name,
+            project_id=caller.project_id,
+            max_uses=1 if link else None,
+            parent_id=caller.key_id,
+            parent_hash=caller.secret_hash,
+            version=free.version + 1 if free else 1,
+        )
+
+    def _free(self, key_id: str, *, links: bool, now: float) -> Iterator[ApiKey]:
+        """Rows of sessions or links that are over, then the oldest of a key that has too many."""
+        keys = self._state.keyring.keys
+        held = [each for each in keys.values() if each.parent_id and each.is_link is links]
+        for each in held:
+            if core.why_over(each, keys.get(each.parent_id or ""), now=now) is not None:
+                yield each
+        own = [each for each in held if each.parent_id == key_id]
+        if len(own) >= MOST_OF_A_KEY:
+            yield min(own, key=lambda each: each.created_at)
+
+
+def _used(link: ApiKey) -> ApiKey:
+    return msgspec.structs.replace(link, uses=1, version=link.version + 1)
+
+
+def _told(what: str, caller: Principal, now: float) -> Event:
+    """By this other masters learn that there is something new among the keys."""
+    return Event(
+        kind=f"key.{what}", subject=caller.key_id or "", at=now, cause=f"{what} by {caller.name}"
+    )

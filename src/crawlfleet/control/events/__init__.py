@@ -1,0 +1,1 @@
+"""The event log as an outbox: who follows it, and live streams."""

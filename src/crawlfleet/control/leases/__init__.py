@@ -1,0 +1,1 @@
+"""Dispatch of tasks to nodes, and leases until their end is recorded."""

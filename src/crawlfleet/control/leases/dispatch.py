@@ -1,0 +1,206 @@
+"""Ready tasks to nodes with room: plan on a snapshot, check again while committing.
+
+Woken by changes, never by the clock: a new task, a freed slot, a new node. An idle fleet plans
+nothing. A plan is only a proposal; the store's version check decides, and what was refused is
+planned again on what the store says.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from crawlfleet.control.leases.service import Leases, demand_lead
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.placement.fleet import Fleet
+from crawlfleet.core.placement.plan import plan
+from crawlfleet.core.placement.resources import allocate, demand_of, subtract
+from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.tasks import attempts
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.ids import EXECUTION, make_id
+from crawlfleet.model.resources import Resources
+from crawlfleet.model.settings import DispatchSettings
+from crawlfleet.model.task import Task
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.SCHED)
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+PAUSE_AFTER_NOTHING_S: Final = 0.02
+LATER_S: Final = 0.005
+"""So that a time is over, and not just about to be, when it is looked at again."""
+
+
+class Dispatch:
+    """Assigns ready tasks, for as long as it runs."""
+
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        system: System,
+        rules: Rules,
+        settings: DispatchSettings,
+        leases: Leases,
+    ) -> None:
+        self._state = state
+        self._warming = leases.warming
+        self._again: asyncio.TimerHandle | None = None
+        self._system = system
+        self._rules = rules
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Plan whenever something changed, until nothing more can be placed."""
+        wake = self._state.signals.dispatch
+        loop = asyncio.get_running_loop()
+        while True:
+            await wake.wait()
+            wake.clear()
+            begun, pause_s = loop.time(), 0.0
+            try:
+                planned, made = await self.assign_once()
+                self._state.tally.dispatch_s.observe(loop.time() - begun)
+                if planned and not made:
+                    # Memory and store disagree on all of it: give them time to agree.
+                    pause_s = PAUSE_AFTER_NOTHING_S
+                if planned:
+                    wake.set()
+            except StoreUnavailable as error:
+                log.warning("dispatch waits for the store", error=str(error))
+                wake.set()
+                pause_s = PAUSE_AFTER_FAILURE_S
+            if pause_s:
+                await asyncio.sleep(pause_s)
+
+    async def assign_once(self) -> tuple[int, int]:
+        """Plan and commit one batch; how many tasks the plan was about, and how many it placed."""
+        async with self._state.assigning:
+            return await self._assign_once()
+
+    async def _assign_once(self) -> tuple[int, int]:
+        if not self._state.queue:
+            return 0, 0
+        if self._state.fleet.is_shut:
+            # Whoever hands in tasks before there are nodes does not wait for a plan of nothing.
+            self._warming.held = {}
+            return 0, 0
+        proposal = plan(
+            self._state.queue,
+            self._state.fleet,
+            self._rules,
+            now=self._system.now(),
+            seed=int.from_bytes(self._system.entropy(4), "big"),
+            limit=self._settings.batch,
+            tenancy=self._state.tenancy,
+            making=self._warming.making,
+            patience_s=self._settings.warm_patience_s,
+            reasons=False,
+        )
+        self._warming.held = proposal.held
+        if proposal.held:
+            self._look_again(min(proposal.held.values()))
+            await self._warming.for_work(proposal.held, self._rules)
+        for strategy, fault in proposal.faults.items():
+            log.error(
+                "a strategy failed, the default was used", strategy=strategy, error=str(fault)
+            )
+        if not proposal.assignments:
+            return 0, 0
+        nodes = dict(proposal.assignments)
+        planned_on = self._state.fleet
+        tasks = await self._state.ready_tasks([*nodes])
+        if self._state.fleet is not planned_on:
+            # Loaded anew meanwhile, after a failure: the plan knew too little of what is taken.
+            return len(nodes), 0
+        rooms, now = Rooms(self._state.fleet), self._system.now()
+        held: set[str] = set()
+        if self._state.gate.breakers.open:
+            # They leave the queue: each is planned for nothing once, however long it has to wait.
+            held = {task.id for task in tasks if self._state.unplaced.hold_back(task, now)}
+            tasks = [task for task in tasks if task.id not in held]
+        changes = [
+            change
+            for task in tasks
+            if (change := self._assignment(task, nodes[task.id], rooms, now))
+        ]
+        refusals = await self._state.commit(changes)
+        demand_lead(refusals)
+        made = {
+            change.tasks[0].id
+            for change, refusal in zip(changes, refusals, strict=True)
+            if refusal is None
+        }
+        behind = [id for id in nodes if id not in made and id not in held]
+        if behind:
+            await self._state.catch_up()
+            await self._state.refresh(behind)
+        log.debug("assigned", tasks=len(made), refused=len(behind))
+        return len(nodes), len(made) + len(held)
+
+    def _look_again(self, at: float) -> None:
+        """Plan anew when the patience of somebody is over, if nothing else happens before."""
+        if self._again is not None:
+            self._again.cancel()
+        wait_s = max(at - self._system.now(), 0.0) + LATER_S
+        wake = self._state.signals.dispatch.set
+        self._again = asyncio.get_running_loop().call_later(wait_s, wake)
+
+    def _assignment(self, task: Task, node_id: str, rooms: "Rooms", now: float) -> Change | None:
+        node = self._state.nodes.get(node_id)
+        if node is None or node.session_id is None:
+            return None
+        demand = demand_of(task)
+        return attempts.assign(
+            task,
+            node_id=node_id,
+            session_id=node.session_id,
+            execution_id=make_id(EXECUTION, now, self._system.entropy),
+            reserved=demand,
+            allocation=rooms.allocate(node_id, demand, task.capabilities),
+            now=now,
+            cause=f"placed by {self._strategy(task)}",
+            epoch=self._state.epoch,
+        )
+
+    def _strategy(self, task: Task) -> str:
+        return (
+            task.schedule_strategy
+            or self._state.fleet.strategy_of(task.cluster_id)
+            or self._settings.default_strategy
+        )
+
+
+class Rooms:
+    """What is left on each node while the tasks of one plan are handed out."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._free: dict[str, Resources] = {}
+        self._whole: dict[str, tuple[Resources, float]] = {}
+        self._modest: dict[tuple[str, Resources, float, float], Resources] = {}
+        """What those get that ask for neither CPU nor memory: the same, while as much is free."""
+
+    def allocate(
+        self, node_id: str, demand: Resources, capabilities: Mapping[str, Any]
+    ) -> Resources:
+        """What an execution gets on the node, beside those that came before it."""
+        if node_id not in self._whole:
+            self._whole[node_id] = (self._fleet.capacity(node_id), self._fleet.load(node_id))
+            self._free[node_id] = self._fleet.free(node_id)
+        if not (capabilities or demand.cpu_cores or demand.memory_mb):
+            free = self._free[node_id]
+            key = node_id, demand, free.cpu_cores, free.memory_mb
+            known = self._modest.get(key)
+            if known is None:
+                known = self._modest[key] = self._allocate(node_id, demand, capabilities)
+            return known
+        return self._allocate(node_id, demand, capabilities)
+
+    def _allocate(
+        self, node_id: str, demand: Resources, capabilities: Mapping[str, Any]
+    ) -> Resources:
+        capacity, load = self._whole[node_id]
+        free = self._free[node_id] = subtract(self._free[node_id], demand)
+        return allocate(demand, capabilities, capacity, free, load)

@@ -1,0 +1,44 @@
+"""Whether a node may speak for an execution: while it holds the lease, and under its token."""
+
+from typing import Protocol
+
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.tasks.lease import Lease
+from crawlfleet.ports.store import Store
+
+
+class FencedCall(Protocol):
+    """Whatever an execution has to say: it names the lease under which it speaks."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def execution_id(self) -> str: ...
+    @property
+    def token(self) -> int: ...
+
+
+class Fence:
+    """The fence before what executions write at the master."""
+
+    def __init__(self, *, store: Store, state: FleetState) -> None:
+        self._store = store
+        self._state = state
+
+    async def lease(self, node_id: str, call: FencedCall) -> Lease | None:
+        """The living lease, if it is this node's to act under."""
+        session_id, execution_id = call.session_id, call.execution_id
+        if session_id not in self._state.sessions:
+            await self._state.renewal.nodes([node_id])
+        if execution_id not in self._state.leases:
+            # Another master may have assigned it a moment ago.
+            found = await self._store.execution(execution_id)
+            if found is None:
+                return None
+            await self._state.renewal.tasks([found.task_id], [found.id])
+        lease = self._state.leases.get(execution_id)
+        if lease is None or session_id not in self._state.sessions:
+            return None
+        execution = lease.execution
+        mine = execution.node_id == node_id and execution.session_id == session_id
+        return lease if mine and execution.token == call.token else None

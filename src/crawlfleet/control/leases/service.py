@@ -1,0 +1,437 @@
+"""The lease protocol from the master's side: deliver work, take reports, end sessions.
+
+Delivery is by difference: whatever the session owns and the node does not list is sent (again),
+so a reply that got lost costs nothing, and what does not fit into one comes with the next.
+Reports are recorded once, under their token.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.control.leases.execution_orders import Errands
+from crawlfleet.control.leases.prewarming import Warming
+from crawlfleet.control.measuring import LONGEST_WAIT_S, MOMENT_S, Measuring
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.tasks import attempts
+from crawlfleet.core.tasks.assignments import portion, stop_order
+from crawlfleet.core.tasks.lease import Lease
+from crawlfleet.core.tasks.lifecycle import NodeTrigger, move_node
+from crawlfleet.errors import LeadershipLost, StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.node import Health, NodeStatus, Session
+from crawlfleet.model.settings import RecoverySettings
+from crawlfleet.model.task import LIVE_EXECUTION, ErrorClass, ExecutionStatus, TaskError
+from crawlfleet.model.wire.node_protocol import (
+    LeaseReply,
+    LeaseRequest,
+    Report,
+    ReportBatch,
+    ReportKind,
+    ReportOutcome,
+    ReportReply,
+)
+from crawlfleet.ports.store import Refusal, RefusalKind
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.RECOVER)
+TRIES: Final = 8
+"""How often a change is decided anew before memory is taken to be wrong."""
+UNMEASURED: Final[dict[str, Any]] = {
+    "health": Health.UNKNOWN,
+    "health_reason": "",
+    "conditions": (),
+    "drain_until": None,
+}
+"""How a node is at the beginning and after the end of a session."""
+MAX_RESULT_BYTES: Final = 1_000_000
+MAX_MESSAGE: Final = 2_000
+MAX_DETAILS: Final = 10_000
+MOST_BACKLOG: Final = 4096
+LONGEST_POLL_S: Final = 60.0
+"""Longer, and somebody between here and the node would take the connection for dead."""
+
+
+class Leases:
+    """Hands out assignments and takes back what became of them."""
+
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        system: System,
+        settings: RecoverySettings,
+        errands: Errands | None = None,
+        measuring: Measuring | None = None,
+    ) -> None:
+        """Without `measuring`, nothing is held against what tasks expect of their items."""
+        self._measuring = measuring
+        self._state = state
+        self._errands = errands or Errands(state=state)
+        self.warming = Warming(state=state, system=system, polls_here=self._errands.polls_here)
+        """What nodes are asked to make ready, which they hear with their leases."""
+        self._system = system
+        self._settings = settings
+
+    async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
+        """What the session has to do and does not hold yet; waits for news up to `wait_s`."""
+        wait_s = min(request.wait_s, LONGEST_POLL_S)
+        deadline = asyncio.get_running_loop().time() + wait_s
+        await self.know_session(node_id, request.session_id)
+        if self._session(node_id, request.session_id) is not None:
+            # Once: while it waits, the node may find that this is too much.
+            self._state.backlogs.allow(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
+        while True:
+            session = self._session(node_id, request.session_id)
+            if session is None:
+                return LeaseReply(session_lost=True)
+            news = self._state.signals.session(session.id)
+            news.clear()
+            self._errands.polled(session.id)
+            reply = self._news(session, frozenset(request.held))
+            if reply.draining and not any(self._state.session_executions(session.id)):
+                await self.end_session(session.id, cause="drained", trigger=NodeTrigger.EMPTIED)
+                if self._session(node_id, request.session_id) is not None:
+                    continue  # resumed meanwhile
+                return msgspec.structs.replace(reply, session_lost=True)
+            if reply.assignments or reply.stop or reply.orders or reply.warm:
+                return reply
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await news.wait()
+            except TimeoutError:
+                return reply
+
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
+        """Record what became of executions; repeating a batch changes nothing.
+
+        What is measured for long holds up nothing else: the node says it again. Raises
+        `StoreUnavailable` to a node that does not know how, once the rest is recorded.
+        """
+        await self.know_session(node_id, batch.session_id)
+        await self._know_leases(batch)
+        self._heed_give_back(node_id, batch)
+        outcomes = [ReportOutcome.STALE] * len(batch.reports)
+        later = await self._record(node_id, batch, range(len(outcomes)), outcomes, MOMENT_S)
+        if later and not batch.knows_later:
+            later = await self._record(node_id, batch, later, outcomes, LONGEST_WAIT_S)
+            if later:
+                raise StoreUnavailable("the items of a task are still being measured; ask again")
+        return ReportReply(outcomes=tuple(outcomes))
+
+    async def _record(
+        self,
+        node_id: str,
+        batch: ReportBatch,
+        places: Sequence[int],
+        outcomes: list[ReportOutcome],
+        wait_s: float,
+    ) -> list[int]:
+        """Record some reports of a batch; which of them have to be said again."""
+        undecided = [*places]
+        judged: Mapping[str, Judged] = {}
+        if self._measuring is not None and self._session(node_id, batch.session_id) is not None:
+            reports = [batch.reports[place] for place in places]
+            judged = await self._measuring.reported(node_id, reports, wait_s=wait_s)
+        for _ in range(TRIES):
+            if not undecided or self._session(node_id, batch.session_id) is None:
+                break
+            plan = self._decide(node_id, batch, undecided, judged)
+            for place in undecided:
+                outcomes[place] = plan.told.get(place, ReportOutcome.STALE)
+            refusals = await self._state.commit(plan.changes, room_at=node_id)
+            undecided = []
+            for group, refusal in zip(plan.places, refusals, strict=True):
+                if refusal is None:
+                    continue
+                for place in group:
+                    outcomes[place] = ReportOutcome.STALE
+                if refusal.kind is RefusalKind.VERSION:
+                    # Somebody was faster, an operator for example: decide on the new state.
+                    undecided.extend(group)
+            undecided.sort()
+            if undecided:
+                await self._state.catch_up()
+        else:
+            raise self._state.doubt(f"reports of {node_id} do not fit what is known of its work")
+        if judged and self._measuring is not None:
+            self._measuring.forget(judged)
+        return [place for place in places if outcomes[place] is ReportOutcome.LATER]
+
+    async def know_session(self, node_id: str, session_id: str) -> None:
+        """Look up a session that is not known here: another master may just have opened it."""
+        if self._session(node_id, session_id) is None:
+            await self._state.renewal.nodes([node_id])
+
+    def _heed_give_back(self, node_id: str, batch: ReportBatch) -> None:
+        """Let nothing lie ready at a node that gives back what did, until it asks anew: else the
+        same work would come back to it."""
+        if self._session(node_id, batch.session_id) is not None and any(
+            report.kind is ReportKind.RELEASED for report in batch.reports
+        ):
+            self._state.backlogs.allow(node_id, 0)
+
+    async def _know_leases(self, batch: ReportBatch) -> None:
+        """Look up the leases that reports name and that are not known here (any more)."""
+        leases = self._state.leases
+        unknown = [each for each in batch.reports if each.execution_id not in leases]
+        if unknown:
+            await self._state.renewal.tasks(
+                [each.task_id for each in unknown], [each.execution_id for each in unknown]
+            )
+
+    async def end_session(
+        self,
+        session_id: str,
+        *,
+        cause: str,
+        trigger: NodeTrigger = NodeTrigger.SILENT,
+        epoch: int | None = None,
+    ) -> None:
+        """End a session, then give back its work; what a crash leaves undone the timers do.
+
+        With an `epoch`, only while that is the leader's; else raises `LeadershipLost`.
+
+        Only a node that leaves for good ends in any case: a heartbeat saves one that seemed
+        silent, and a resumed node is not drained any more.
+        """
+        for _ in range(TRIES):
+            session = self._state.sessions.get(session_id)
+            if session is None:
+                break
+            change = self._ended(session, cause, trigger)
+            if change is None:
+                return
+            refusals = await self._state.commit([msgspec.structs.replace(change, epoch=epoch)])
+            demand_lead(refusals)
+            if refusals[0] is not None:
+                if trigger is not NodeTrigger.LEFT:
+                    return
+                await self._state.catch_up()
+        await self.give_back(session_id, cause=cause)
+
+    async def give_back(self, session_id: str, *, cause: str) -> None:
+        """Return the work of a session that has ended to the queue."""
+        for _ in range(TRIES):
+            changes = [*self._losses(session_id, cause)]
+            if not changes:
+                return
+            refusals = await self._state.commit(changes)
+            if any(refusals):
+                await self._state.catch_up()
+        if [*self._losses(session_id, cause)]:
+            raise self._state.doubt(f"the work of the ended {session_id} cannot be given back")
+
+    async def give_back_orphans(self) -> None:
+        """Return the work of all sessions that ended without that being done."""
+        for session_id in self._state.orphaned_sessions():
+            await self.give_back(session_id, cause="its session has ended")
+
+    def _losses(self, session_id: str, cause: str) -> Iterable[Change]:
+        error = TaskError(error_class=ErrorClass.LOST, message=f"its node is gone: {cause}")
+        now = self._system.now()
+        for lease in self._state.session_executions(session_id):
+            change = attempts.fail(lease, error, {}, self._settings, now=now, chance=self._chance())
+            if change is not None:
+                yield change
+
+    def _ended(self, session: Session, cause: str, trigger: NodeTrigger) -> Change | None:
+        """The end of a session together with what becomes of its node; `None` if not allowed."""
+        now = self._system.now()
+        ended = msgspec.structs.replace(
+            session, ended_at=now, end_cause=cause, version=session.version + 1
+        )
+        node = self._state.nodes[session.node_id]
+        if node.session_id != session.id:
+            event = Event(
+                kind="node.session_ended", subject=node.id, at=now, cause=cause, details={}
+            )
+            return Change(sessions=(ended,), events=(event,))
+        moved = move_node(node, trigger, now=now, cause=cause, session_id=None, **UNMEASURED)
+        if moved is None:
+            return None
+        log.info("session ended", node_id=node.id, cause=cause, status=str(moved[0].status))
+        return Change(sessions=(ended,), nodes=(moved[0],), events=(moved[1],))
+
+    def _session(self, node_id: str, session_id: str) -> Session | None:
+        session = self._state.sessions.get(session_id)
+        return session if session is not None and session.node_id == node_id else None
+
+    def _news(self, session: Session, held: frozenset[str]) -> LeaseReply:
+        new, stop = [], []
+        for lease in self._state.session_executions(session.id):
+            execution = lease.execution
+            if execution.status is ExecutionStatus.STOPPING:
+                stop.append(stop_order(execution))
+            elif execution.id not in held:
+                new.append(lease)
+        node = self._state.nodes[session.node_id]
+        return LeaseReply(
+            assignments=tuple(portion(new)),
+            stop=tuple(stop),
+            orders=self._errands.due(session.id),
+            draining=node.status is NodeStatus.DRAINING,
+            warm=self.warming.due(node.id),
+        )
+
+    def _decide(
+        self,
+        node_id: str,
+        batch: ReportBatch,
+        places: list[int],
+        judged: Mapping[str, Judged],
+    ) -> "_Decided":
+        changes: dict[str, Change] = {}
+        groups: dict[str, list[int]] = {}
+        told: dict[int, ReportOutcome] = {}
+        now = self._system.now()
+        for place in places:
+            report = batch.reports[place]
+            earlier = changes.get(report.execution_id)
+            lease = self._current(report, earlier)
+            if lease is None or lease.execution.node_id != node_id:
+                continue
+            found = judged.get(report.execution_id)
+            if not self._is_measured(lease, report):
+                change = self._change(lease, report, now, batch.session_id)
+            elif found is not None:
+                change = self._succeeded(lease, report, now, batch.session_id, found)
+            else:
+                told[place] = ReportOutcome.LATER
+                change = attempts.finish(lease, now=now, under=batch.session_id)
+            if change is not None:
+                changes[report.execution_id] = _merged(earlier, change) if earlier else change
+                groups.setdefault(report.execution_id, []).append(place)
+            if change is not None or lease.execution.status in LIVE_EXECUTION:
+                told.setdefault(place, ReportOutcome.RECORDED)
+        return _Decided([*changes.values()], [*groups.values()], told)
+
+    def _is_measured(self, lease: Lease, report: Report) -> bool:
+        """Whether this ends a task that must not end before its items are measured."""
+        if lease.task.expectations is None or self._measuring is None:
+            return False
+        return report.kind is ReportKind.SUCCEEDED and lease.owns
+
+    def _current(self, report: Report, pending: Change | None) -> Lease | None:
+        """The lease as it will be when the reports before this one have been recorded."""
+        lease = self._state.leases.get(report.execution_id)
+        if lease is None or lease.execution.token != report.token:
+            return None
+        if pending is None:
+            return lease
+        return Lease(pending.tasks[0] if pending.tasks else lease.task, pending.executions[0])
+
+    def _change(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
+        if lease.execution.status is ExecutionStatus.STOPPING:
+            if report.kind is ReportKind.STARTED:
+                return None
+            return attempts.confirm_stop(lease, now=now, under=under)
+        return _DECISIONS[report.kind](self, lease, report, now, under)
+
+    def _started(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
+        return attempts.start(lease, now=now, under=under)
+
+    def _succeeded(
+        self,
+        lease: Lease,
+        report: Report,
+        now: float,
+        under: str,
+        judged: Judged | None = None,
+    ) -> Change | None:
+        size = len(memoryview(report.data))
+        if size > MAX_RESULT_BYTES:
+            message = f"the result has {size} bytes; at most {MAX_RESULT_BYTES} are kept"
+            error = TaskError(error_class=ErrorClass.ERROR, message=message)
+            return self._failure(lease, error, report, now, under)
+        begun_at = attempts.begun_at(lease, report.ran_s, now=lease.execution.end_time or now)
+        return attempts.succeed(
+            lease,
+            report.data,
+            report.metrics,
+            now=now,
+            begun_at=begun_at,
+            under=under,
+            judged=judged,
+        )
+
+    def _failed(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
+        said = report.error or TaskError(
+            error_class=ErrorClass.ERROR, message="the node did not say why"
+        )
+        error = msgspec.structs.replace(
+            said, message=said.message[:MAX_MESSAGE], details=said.details[-MAX_DETAILS:]
+        )
+        return self._failure(lease, error, report, now, under)
+
+    def _failure(
+        self, lease: Lease, error: TaskError, report: Report, now: float, under: str
+    ) -> Change | None:
+        lease = attempts.begun(lease, attempts.begun_at(lease, report.ran_s, now=now))
+        return attempts.fail(
+            lease,
+            error,
+            report.metrics,
+            self._settings,
+            now=now,
+            chance=self._chance(),
+            under=under,
+        )
+
+    def _released(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
+        lease = attempts.begun(lease, attempts.begun_at(lease, report.ran_s, now=now))
+        return attempts.release(lease, now=now, cause="given back by its node", under=under)
+
+    def _chance(self) -> float:
+        return int.from_bytes(self._system.entropy(4), "big") / 2**32
+
+
+class _Decided(NamedTuple):
+    """What a batch of reports comes to."""
+
+    changes: list[Change]
+    """One for each execution that something new was said of."""
+    places: list[list[int]]
+    """For each change, which reports it records."""
+    told: dict[int, ReportOutcome]
+    """What is answered to which reports when the changes are made; also to those that say what is
+    known of a living lease. The others are stale."""
+
+
+_Decision = Callable[[Leases, Lease, Report, float, str], Change | None]
+_DECISIONS: dict[ReportKind, _Decision] = {
+    ReportKind.STARTED: Leases._started,
+    ReportKind.SUCCEEDED: Leases._succeeded,
+    ReportKind.FAILED: Leases._failed,
+    ReportKind.STOPPED: Leases._released,
+    ReportKind.RELEASED: Leases._released,
+}
+
+
+def demand_lead(refusals: Iterable[Refusal | None]) -> None:
+    """Raise `LeadershipLost` if a change was refused because another master leads."""
+    if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
+        raise LeadershipLost("another master leads now; this one must not act as the leader")
+
+
+def _merged(first: Change, second: Change) -> Change:
+    """Two successive changes of one lease as one: each row is written once, no event is lost."""
+    return Change(
+        tasks=tuple(
+            msgspec.structs.replace(task, version=first.tasks[0].version) for task in second.tasks
+        )
+        or first.tasks,
+        executions=tuple(
+            msgspec.structs.replace(each, version=first.executions[0].version)
+            for each in second.executions
+        ),
+        events=first.events + second.events,
+        claims=first.claims + second.claims,
+        measured_runs=second.measured_runs,
+        under=second.under,
+    )

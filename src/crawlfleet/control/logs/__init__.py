@@ -1,0 +1,1 @@
+"""Logs of executions: kept while they run, searched, removed after a while."""

@@ -1,0 +1,1 @@
+"""Sessions of nodes, their health and history, and nodes that were lost."""

@@ -1,0 +1,1 @@
+"""What the dashboard shows first: what needs attention, and the last hour."""

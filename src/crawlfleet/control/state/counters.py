@@ -1,0 +1,194 @@
+"""Counts of what the master did since it started: fed by whole commits, read by whoever looks.
+
+Numbers here are for watching, and begin anew with the process; the truth is in the store.
+"""
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from crawlfleet.features.schedules.model import Outcome
+from crawlfleet.model.change import Change
+from crawlfleet.model.quality import Verdict
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, Execution, TaskStatus
+
+REMEMBERED_S: Final = 3600
+DURATIONS_S: Final[Sequence[float]] = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
+SIZES: Final[Sequence[float]] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+
+
+class Happening(StrEnum):
+    """What is counted about tasks."""
+
+    SUBMITTED = "submitted"
+    ASSIGNED = "assigned"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    PAGE = "page"
+    """A page that a crawl has read."""
+
+
+_ENDS: Final[Mapping[TaskStatus, Happening]] = {
+    status: Happening(str(status)) for status in TERMINAL
+}
+
+
+class Distribution:
+    """How often a value fell between which bounds."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """Up to each bound and above the one before it; the last has no bound."""
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Work:
+    """What a node has done since somebody last asked."""
+
+    __slots__ = ("begun", "ended", "errors", "seconds", "waited_s")
+
+    def __init__(self) -> None:
+        self.ended = self.errors = self.begun = 0
+        self.seconds = self.waited_s = 0.0
+
+    def count(self, execution: Execution) -> None:
+        """Take an execution that has ended into account."""
+        begun = execution.running_at or execution.start_time
+        self.ended += 1
+        self.errors += execution.error is not None
+        self.seconds += max((execution.end_time or begun) - begun, 0.0)
+        if execution.running_at is not None:
+            self.begun += 1
+            self.waited_s += max(execution.running_at - execution.start_time, 0.0)
+
+
+Happened = Counter[tuple[str, Happening]]
+"""By project and what happened."""
+Failed = Counter[tuple[str, ErrorClass]]
+"""By project and the class of the error."""
+
+
+class Tally:
+    """Counts since `since`, and those of each second of the last hour."""
+
+    def __init__(self, *, since: float) -> None:
+        self.since = since
+        self.totals: Counter[Happening] = Counter()
+        self.failures: Counter[ErrorClass] = Counter()
+        """Attempts that did not succeed, whether or not they were tried again."""
+        self.firings: Counter[Outcome] = Counter()
+        """What became of due instants; several that came to one firing are one."""
+        self.verdicts: Counter[Verdict] = Counter()
+        """Of tasks with expectations that ended."""
+        self.commit_s = Distribution(DURATIONS_S)
+        self.commit_changes = Distribution(SIZES)
+        self.dispatch_s = Distribution(DURATIONS_S)
+        self._work: dict[str, Work] = {}
+        self._seconds: deque[tuple[int, Happened, Failed]] = deque()
+
+    def count(self, changes: Iterable[Change], *, at: float) -> None:
+        """Take the changes of a commit into account."""
+        happened: Happened = Counter()
+        failed: Failed = Counter()
+        for change in changes:
+            if change.firings or change.measured_runs:
+                self._count_seldom(change)
+            project = change.tasks[0].project_id if change.tasks else ""
+            for task in change.tasks:
+                if task.version == 1:
+                    happened[task.project_id, Happening.SUBMITTED] += 1
+                elif task.status in _ENDS:
+                    happened[task.project_id, _ENDS[task.status]] += 1
+            for execution in change.executions:
+                if execution.version == 1:
+                    happened[project, Happening.ASSIGNED] += 1
+                elif execution.status not in LIVE_EXECUTION:
+                    if execution.error is not None:
+                        failed[project, execution.error.error_class] += 1
+                    self._count_work(execution)
+        if happened or failed:
+            self._add_up(happened, failed)
+            self._remember(int(at), happened, failed)
+
+    def _add_up(self, happened: Happened, failed: Failed) -> None:
+        for (_, happening), count in happened.items():
+            self.totals[happening] += count
+        for (_, error_class), count in failed.items():
+            self.failures[error_class] += count
+
+    def _count_seldom(self, change: Change) -> None:
+        self.firings.update(firing.outcome for firing in change.firings)
+        self.verdicts.update(each.verdict for each in change.measured_runs if each.version == 1)
+
+    def _count_work(self, execution: Execution) -> None:
+        work = self._work.get(execution.node_id)
+        if work is None:
+            work = self._work[execution.node_id] = Work()
+        work.count(execution)
+
+    def take_work(self, node_id: str) -> Work:
+        """What a node has done since the last call."""
+        return self._work.pop(node_id, None) or Work()
+
+    def within(
+        self, seconds: float, *, now: float, project_id: str | None = None
+    ) -> tuple[Counter[Happening], Counter[ErrorClass]]:
+        """What happened in the last so many seconds, an hour at most, and what failed.
+
+        In one project, or in all of them.
+        """
+        happened: Counter[Happening] = Counter()
+        failed: Counter[ErrorClass] = Counter()
+        for second, some_happened, some_failed in reversed(self._seconds):
+            if second <= now - seconds - 1:
+                break
+            for (project, happening), count in some_happened.items():
+                if project_id in (None, project):
+                    happened[happening] += count
+            for (project, error_class), count in some_failed.items():
+                if project_id in (None, project):
+                    failed[error_class] += count
+        return happened, failed
+
+    def seconds(self, after: float) -> Iterator[tuple[int, Happened, Failed]]:
+        """What happened in each second after that, newest first; seconds without are left out."""
+        for each in reversed(self._seconds):
+            if each[0] < after:
+                return
+            yield each
+
+    def note_pages(self, project_id: str, pages: int, *, at: float) -> None:
+        """Crawls of a project have read so many more pages."""
+        self._remember(int(at), Counter({(project_id, Happening.PAGE): pages}), Counter())
+
+    def _remember(self, second: int, happened: Happened, failed: Failed) -> None:
+        if self._seconds and self._seconds[-1][0] >= second:
+            self._seconds[-1][1].update(happened)
+            self._seconds[-1][2].update(failed)
+        else:
+            self._seconds.append((second, happened, failed))
+        while self._seconds[0][0] < second - REMEMBERED_S:
+            self._seconds.popleft()

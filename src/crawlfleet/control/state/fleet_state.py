@@ -1,0 +1,483 @@
+"""What the master holds in memory: the store's living part, and the only way to change it.
+
+Every service commits through `FleetState.commit`. What the store accepted is applied to the copy
+in the same order, and those who wait for such a change are woken; what it refused changes
+nothing here either. After a commit whose outcome is unknown the copy is loaded anew, so the
+store stays the only truth. Nothing finished is kept: memory grows with the work that is alive.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from math import inf
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.state.audit_trail import current_trail
+from crawlfleet.control.state.backlogs import Backlogs
+from crawlfleet.control.state.counters import Tally
+from crawlfleet.control.state.gate import Gate
+from crawlfleet.control.state.holdings import Bookings
+from crawlfleet.control.state.keyring import Keyring
+from crawlfleet.control.state.log_position import Position
+from crawlfleet.control.state.nodes_due import Watchlist
+from crawlfleet.control.state.pending import Unplaced
+from crawlfleet.control.state.recent_events import FreshEvents
+from crawlfleet.control.state.refresh import Notes, Renewal, ids_of, is_newer, lease_of
+from crawlfleet.control.state.schedule_index import Timetable
+from crawlfleet.control.state.signals import Signals
+from crawlfleet.control.state.time_limits import TimeLimits
+from crawlfleet.core.placement.fleet import Fleet
+from crawlfleet.core.placement.plan import experience_of, ready_for
+from crawlfleet.core.placement.tenancy import Tenancy
+from crawlfleet.core.tasks.lease import Lease
+from crawlfleet.core.usage import counted
+from crawlfleet.errors import InvalidRequest, StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.node import Node, Session
+from crawlfleet.model.project import Cluster, ClusterStatus, Project
+from crawlfleet.model.settings import Settings
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.usage import DAY_S
+from crawlfleet.ports.store import Refusal, Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+RELOAD_PAUSE_S: Final = 1.0
+VERIFY_WITHIN_S: Final = 2.0
+
+
+class FleetState:
+    """The living part of the store, indexed for the services."""
+
+    def __init__(self, *, store: Store, system: System, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        self._store = store
+        self._system = system
+        self.signals = Signals()
+        self.position = Position()
+        self.renewal = Renewal(
+            store=store,
+            state=self,
+            system=system,
+            session_timeout_s=settings.session.timeout_s,
+        )
+        self.notes = Notes()
+        self.tally = Tally(since=system.now())
+        self.gate = Gate(settings.recovery, settings.breakers)
+        self.epoch = 0
+        self._doubted = ""
+        """Why the copy is loaded anew."""
+        self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
+        self.fresh = FreshEvents()
+        self.assigning = asyncio.Lock()
+        """Held from looking at what is free until it is taken: by one at a time."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.fleet = Fleet()
+        signals = self.signals
+        self.unplaced = Unplaced(
+            self.gate, wake_dispatch=signals.dispatch.set, wake_timers=signals.timers.set
+        )
+        self.queue, self.delays = self.unplaced.queue, self.unplaced.delays
+        self.backlogs = Backlogs(self.fleet, wake_dispatch=signals.dispatch.set)
+        self.tenancy = Tenancy()
+        self._bookings = Bookings(self.tenancy, self.gate.budgets)
+        self.nodes: dict[str, Node] = {}
+        self.clusters: dict[str, Cluster] = {}
+        self.sessions: dict[str, Session] = {}
+        self.keyring = Keyring()
+        self.leases: dict[str, Lease] = {}
+        """Live executions by id, each with the newest known state of its task."""
+        self._by_session: dict[str, dict[str, None]] = {}
+        self._versions: dict[str, int] = {}
+        """Of the tasks that have not ended: what was read from the store may be older."""
+        self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
+        self.watchlist = Watchlist(wake=self.signals.timers.set)
+        self.projects: dict[str, Project] = {}
+        self.timetable = Timetable(wake=self.signals.schedules.set)
+
+    async def load(self) -> None:
+        """Read the living part of the store; the copy is replaced in one step at the end.
+
+        What others commit meanwhile may be in it or not; it is behind the position.
+        """
+        store = self._store
+        await store.verify()
+        position = (await store.commit([])).last_seq
+        clusters, nodes = await store.clusters(), await store.nodes()
+        projects, schedules = await store.projects(), await store.schedules()
+        spent = await store.usage(since=self._system.now() // DAY_S * DAY_S, until=inf)
+        sessions, keys = await store.live_sessions(), await store.keys()
+        executions = await store.live_executions()
+        tasks = [task async for portion in store.unfinished_tasks() for task in portion]
+        known = {task.id: task for task in tasks}
+        stopping = [e.task_id for e in executions if e.task_id not in known]
+        known.update((task.id, task) for task in await store.tasks(stopping))
+        timed = self.renewal.timed(sessions, self.sessions)
+        self.notes.add_everything()
+        self._clear()
+        self.position.begin(position)
+        self.take(
+            Change(
+                projects=tuple(projects),
+                clusters=tuple(clusters),
+                nodes=tuple(nodes),
+                sessions=tuple(timed),
+                keys=tuple(keys),
+                schedules=tuple(schedules),
+                usage=tuple(spent),
+            )
+        )
+        for execution in executions:
+            if execution.task_id in known:
+                self._put_lease(Lease(known[execution.task_id], execution))
+        self._bookings.settle()
+        self.gate.breakers.learn(tasks, self._system.now())
+        for task in tasks:
+            self._put_task(task)
+        self.signals.wake_all(sessions=self.sessions)
+
+    async def recover(self) -> None:
+        """For ever: when a commit ended in the unknown, load the copy anew and go on."""
+        complained = ""
+        while True:
+            await self.signals.doubt.wait()
+            await self.catch_up()
+            try:
+                await self.load()
+                self.signals.doubt.clear()
+                if complained:
+                    log.info("store usable again")
+                complained = ""
+            except StoreUnavailable as error:
+                self._doubted = str(error)
+                if complained != self._doubted:
+                    log.error("store unavailable", error=self._doubted)
+                complained = self._doubted
+            if self.signals.doubt.is_set():
+                await asyncio.sleep(RELOAD_PAUSE_S)
+
+    async def trouble(self) -> str:
+        """Why nothing can be committed now, and what to do about it; empty when all is well."""
+        if not self.signals.doubt.is_set():
+            try:
+                async with asyncio.timeout(VERIFY_WITHIN_S):
+                    await self._store.verify()
+            except TimeoutError:
+                # A busy machine is no reason to load everything anew.
+                return "the store does not answer; look at the disk, and at how busy it is"
+            except StoreUnavailable as error:
+                self._begin_doubt(str(error))
+        if not self.signals.doubt.is_set():
+            return ""
+        return self._doubted or "the store does not answer; it is being read again"
+
+    async def commit(
+        self, changes: Sequence[Change], *, room_at: str | None = None
+    ) -> list[Refusal | None]:
+        """Make the changes that fit, each whole, in one transaction; apply those to the copy.
+
+        What ends with them at the node `room_at` makes room in its backlog at once.
+        Where somebody else was faster the copy is brought up to date, so that the caller can
+        decide anew.
+        Raises `StoreUnavailable` when the outcome is unknown, and until that has been cleared up.
+        """
+        if not changes:
+            return []
+        if self.signals.doubt.is_set():
+            raise StoreUnavailable(
+                f"{self._doubted}; the store is being read again, try again soon"
+                if self._doubted
+                else "the store is being read again after a failure; try again soon"
+            )
+        changes = counted(changes, now=self._system.now())
+        trail = current_trail()
+        if trail is not None:
+            changes = trail.sign(changes, self._system)
+        # Shielded as one piece: a caller that goes away between commit and copy would leave
+        # the store changed and the copy not.
+        commit = asyncio.create_task(self._commit_and_apply(changes, room_at))
+        self._under_way[commit] = None
+        commit.add_done_callback(lambda done: self._under_way.pop(done, None))
+        refusals = await asyncio.shield(commit)
+        if trail is not None:
+            trail.note(changes, refusals)
+        if any(refusals):
+            with contextlib.suppress(StoreUnavailable):
+                await self.renewal.refused(changes, refusals)
+        return refusals
+
+    async def catch_up(self) -> None:
+        """Wait until every commit that is under way now has reached the copy.
+
+        A reader of the store may see a commit before the copy does.
+        """
+        if self._under_way:
+            await asyncio.wait([*self._under_way])
+
+    def doubt(self, why: str) -> StoreUnavailable:
+        """The copy contradicts the store: have it loaded anew; the error to raise meanwhile."""
+        log.error("memory contradicts the store, loading it anew", why=why)
+        self._begin_doubt(why)
+        return StoreUnavailable(f"{why}; the state is being read again, try again soon")
+
+    def _begin_doubt(self, why: str) -> None:
+        if not self.signals.doubt.is_set():
+            self._doubted = why
+            self.signals.doubt.set()
+
+    async def _commit_and_apply(
+        self, changes: Sequence[Change], room_at: str | None
+    ) -> list[Refusal | None]:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            with self.backlogs.ending(room_at, changes) if room_at else contextlib.nullcontext():
+                committed = await self._store.commit(changes)
+                took_s = loop.time() - begun
+                pairs = zip(changes, committed.refusals, strict=True)
+                made = [change for change, refusal in pairs if refusal is None]
+                for change in made:
+                    self._take(change)
+                self._bookings.settle()
+        except InvalidRequest:
+            raise
+        except BaseException as error:
+            # Some of it may have happened: believe nothing that memory says.
+            self._begin_doubt(str(error))
+            raise
+        events = [event for change in made for event in change.events]
+        if events:
+            self.fresh.keep(events, committed.last_seq)
+            self.position.add_own(committed.last_seq - len(events), committed.last_seq)
+            self.signals.grown()
+        self.tally.count(made, at=self._system.now())
+        self.tally.commit_s.observe(took_s)
+        self.tally.commit_changes.observe(len(changes))
+        return list(committed.refusals)
+
+    async def ready_tasks(self, ids: Sequence[str]) -> list[Task]:
+        """The tasks that exist among `ids`, from memory where it has them."""
+        known = self.unplaced.remembered(ids)
+        missing = [id for id in ids if id not in known]
+        if missing:
+            known.update((task.id, task) for task in await self._store.tasks(missing))
+        return [known[id] for id in ids if id in known]
+
+    def take_task(
+        self, id: str, task: Task | None, live: Sequence[Execution], ended: Collection[str]
+    ) -> None:
+        """Put a task that another master changed into the copy, with its live executions.
+
+        Of `ended`, those of the task that the copy still holds are let go.
+        """
+        self.notes.add((id, *(each.id for each in live)))
+        for execution_id in ended:
+            held = self.leases.get(execution_id)
+            if held is not None and held.execution.task_id == id:
+                self.notes.add((execution_id,))
+                self._drop_lease(held.execution)
+        if task is None:
+            self._forget_task(id)
+        else:
+            for execution in live:
+                self._put_lease(lease_of(task, execution, self.leases.get(execution.id)))
+            self._put_task(task)
+        self._bookings.settle()
+
+    def session_executions(self, session_id: str) -> Iterator[Lease]:
+        """The live executions of a session."""
+        for execution_id in tuple(self._by_session.get(session_id, ())):
+            yield self.leases[execution_id]
+
+    def lease_of(self, task: Task) -> Lease | None:
+        """The lease under which a task is being attempted."""
+        return self.leases.get(task.execution_id) if task.execution_id else None
+
+    async def release_delayed(self, now: float) -> int:
+        """Put the tasks whose time has come into the queue; returns how many."""
+        due = self.delays.take_due(now)
+        try:
+            await self.refresh([id for _, id in due])
+        except BaseException:
+            # Also when a leader is cut short that leads no longer: they are due all the same.
+            self.delays.put_back(due)
+            raise
+        return len(due)
+
+    async def release_held(self, now: float) -> None:
+        """Put the tasks into the queue that had to wait, and need not any more."""
+        await self.refresh(self.gate.due(now))
+
+    async def refresh(self, task_ids: Sequence[str]) -> None:
+        """Take the store's word for these tasks, unless memory knows something newer."""
+        if not task_ids:
+            return
+        found = await self._store.tasks(task_ids)
+        for task in found:
+            self._put_task(task)
+        for gone in {*task_ids} - {task.id for task in found}:
+            self._forget_task(gone)
+
+    def _forget_task(self, task_id: str) -> None:
+        self.unplaced.forget(task_id)
+        self._versions.pop(task_id, None)
+
+    def orphaned_sessions(self) -> list[str]:
+        """Sessions that have ended while executions of theirs are still alive."""
+        return [id for id in self._by_session if id not in self.sessions]
+
+    def take(self, change: Change) -> None:
+        """Put rows that are in the store into the copy, where they are newer."""
+        self._take(change)
+        self._bookings.settle()
+
+    def _take(self, change: Change) -> None:
+        if self.notes:
+            self.notes.add(ids_of(change))
+        if change.clusters or change.projects or change.nodes or change.sessions or change.keys:
+            self._take_fleet(change)
+        if change.schedules:
+            self.timetable.put(change.schedules)
+        if change.executions:
+            self._take_executions(change)
+        for task in change.tasks:
+            self._put_task(task)
+        if change.runs:
+            self.signals.ended.publish_runs(change.runs)
+        if change.usage:
+            self.tenancy.spend(change.usage)
+
+    def _take_executions(self, change: Change) -> None:
+        only = change.tasks[0] if len(change.tasks) == 1 else None
+        tasks = {only.id: only} if only else {task.id: task for task in change.tasks}
+        for execution in change.executions:
+            lease = self.leases.get(execution.id)
+            task = tasks.get(execution.task_id) or (lease.task if lease else None)
+            if task is not None:
+                self._put_lease(Lease(task, execution))
+
+    def _take_fleet(self, change: Change) -> None:
+        for cluster in change.clusters:
+            self._put_cluster(cluster)
+        for project in change.projects:
+            self._put_project(project)
+        for node in change.nodes:
+            self._put_node(node)
+        for session in change.sessions:
+            self._put_session(session)
+        for key in change.keys:
+            if is_newer(key, self.keyring.keys.get(key.id)):
+                self.keyring.put_key(key)
+
+    def _put_project(self, project: Project) -> None:
+        if not is_newer(project, self.projects.get(project.id)):
+            return
+        self.projects[project.id] = project
+        if self.tenancy.put(project):
+            self.fleet.keep_nodes(self.tenancy.reservations())
+        self.signals.dispatch.set()
+
+    def _put_node(self, node: Node) -> None:
+        if node.archived_at is not None:
+            self._drop_node(node.id)
+        elif is_newer(node, self.nodes.get(node.id)):
+            self.keyring.put_node(node)
+            self.nodes[node.id] = node
+            self._put_in_fleet(node)
+            self.watchlist.put(node)
+            self.signals.dispatch.set()
+            if node.session_id:
+                self.signals.session(node.session_id).set()
+
+    def _drop_node(self, node_id: str) -> None:
+        if self.nodes.pop(node_id, None) is not None:
+            self.fleet.drop(node_id)
+            self.keyring.drop_node(node_id)
+            self.watchlist.drop(node_id)
+
+    def _put_cluster(self, cluster: Cluster) -> None:
+        before = self.clusters.get(cluster.id)
+        if not is_newer(cluster, before):
+            return
+        self.clusters[cluster.id] = cluster
+        self.fleet.set_cluster(cluster.id, cluster.status is ClusterStatus.ACTIVE)
+        self.fleet.set_strategy(cluster.id, cluster.configuration.default_strategy)
+        if before is not None and before.configuration != cluster.configuration:
+            for node in self.nodes.values():
+                if node.cluster_id == cluster.id:
+                    self._put_in_fleet(node)
+        self.signals.dispatch.set()
+
+    def _put_in_fleet(self, node: Node) -> None:
+        cluster = self.clusters.get(node.cluster_id)
+        most = None if cluster is None else cluster.configuration.max_slots
+        slots = node.resources.slots if most is None else min(node.resources.slots, most)
+        resources = msgspec.structs.replace(node.resources, slots=slots)
+        self.fleet.put(msgspec.structs.replace(node, resources=resources))
+        self.backlogs.renew(node.id)
+
+    def _put_session(self, session: Session) -> None:
+        if not is_newer(session, self.sessions.get(session.id)):
+            return
+        if session.ended_at is None:
+            self.sessions[session.id] = session
+            self.fleet.observe(session.node_id, session.load)
+            if session.version == 1:
+                self.signals.timers.set()
+        else:
+            self.sessions.pop(session.id, None)
+            self.signals.forget_session(session.id)
+
+    def _put_lease(self, lease: Lease) -> None:
+        execution = lease.execution
+        known = self.leases.get(execution.id)
+        if known is not None and known.execution.version > execution.version:
+            return
+        if execution.status in LIVE_EXECUTION:
+            self.leases[execution.id] = lease
+            self._by_session.setdefault(execution.session_id, {})[execution.id] = None
+            self.signals.session(execution.session_id).set()
+            if known is None:
+                self.fleet.reserve(execution.node_id, execution.reserved)
+                self._bookings.take(lease)
+                self.limits.watch(lease)
+        elif known is not None:
+            self._drop_lease(execution)
+
+    def _drop_lease(self, execution: Execution) -> None:
+        self._bookings.give_back(self.leases.pop(execution.id))
+        of_session = self._by_session[execution.session_id]
+        of_session.pop(execution.id, None)
+        if not of_session:
+            del self._by_session[execution.session_id]
+        self.fleet.release(execution.node_id, execution.reserved)
+        self.signals.dispatch.set()
+        if execution.session_id in self.sessions:
+            self.signals.session(execution.session_id).set()
+
+    def _put_task(self, task: Task) -> None:
+        if task.version < self._versions.get(task.id, 0):
+            return
+        if task.status in TERMINAL:
+            self._versions.pop(task.id, None)
+        else:
+            self._versions[task.id] = task.version
+        lease = self.lease_of(task)
+        if lease is not None and lease.task.version < task.version:
+            self.leases[lease.execution.id] = Lease(task, lease.execution)
+        if task.status is TaskStatus.PENDING or task.target is not None:
+            self.unplaced.put(task, self._system.now())
+        else:
+            self.unplaced.forget(task.id)
+        if task.status in TERMINAL:
+            self.signals.ended.publish(task.id)
+        node_id = task.assigned_node if task.status is not TaskStatus.PENDING else None
+        if node_id and (task.content_features or task.bundle):
+            self.fleet.remember_success(node_id, experience_of(task))
+            if digest := ready_for(task):
+                self.fleet.add_ready(node_id, digest)

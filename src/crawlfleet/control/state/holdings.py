@@ -1,0 +1,54 @@
+"""Books what leases take from their projects and give back: once for all in a row that are alike.
+
+Hundreds of leases come and go in one commit, nearly all of one project and with the same demand:
+to book each would cost the master more than to keep the lease itself.
+"""
+
+from crawlfleet.control.state.retry_budgets import RetryBudgets
+from crawlfleet.core.placement.tenancy import Tenancy
+from crawlfleet.core.tasks.lease import Lease
+from crawlfleet.model.resources import Resources
+
+Entry = tuple[str, Resources, bool, float | None]
+"""What leases in a row have in common: their project, what each holds, whether they come or go, and
+when those were given away that are first attempts."""
+
+
+class Bookings:
+    """Whoever notes something settles before others look."""
+
+    def __init__(self, tenancy: Tenancy, budgets: RetryBudgets) -> None:
+        self._tenancy = tenancy
+        self._budgets = budgets
+        self._entry: Entry | None = None
+        self._times = 0
+
+    def take(self, lease: Lease) -> None:
+        """A lease has come."""
+        execution = lease.execution
+        first_at = None if execution.retry_count else execution.start_time
+        self._note((lease.task.project_id, execution.reserved, True, first_at))
+
+    def give_back(self, lease: Lease) -> None:
+        """A lease that had come has gone."""
+        self._note((lease.task.project_id, lease.execution.reserved, False, None))
+
+    def settle(self) -> None:
+        """Book what was noted. May be called twice."""
+        entry, times = self._entry, self._times
+        self._entry, self._times = None, 0
+        if entry is None:
+            return
+        project_id, amount, is_new, first_at = entry
+        if not is_new:
+            self._tenancy.give_back(project_id, amount, times)
+            return
+        self._tenancy.take(project_id, amount, times)
+        if first_at is not None:
+            self._budgets.count_first(project_id, first_at, times)
+
+    def _note(self, entry: Entry) -> None:
+        if entry != self._entry:
+            self.settle()
+            self._entry = entry
+        self._times += 1

@@ -1,0 +1,27 @@
+"""Changes that are based on a version: of two, one is made, and the other is told."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from crawlfleet.core.tasks.admission import MAX_PROBLEMS
+from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, PreconditionFailed
+
+
+def accept(problems: Iterable[FieldProblem]) -> None:
+    """Raise `InvalidRequest` if there are problems."""
+    if found := list(islice(problems, MAX_PROBLEMS)):
+        raise InvalidRequest(found)
+
+
+def expect_version(id: str, present: int, wanted: int | None) -> None:
+    """Raise `PreconditionFailed` unless the thing is in the version that the caller names."""
+    if wanted is not None and wanted != present:
+        raise PreconditionFailed(
+            f"{id} is in version {present}, not {wanted}: it has changed since; "
+            "read it again, and decide anew"
+        )
+
+
+def has_changed(id: str) -> Conflict:
+    """The error for a change that somebody else was faster than."""
+    return Conflict(f"{id} has just been changed by somebody else; look at it and try again")

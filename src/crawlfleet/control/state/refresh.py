@@ -1,0 +1,258 @@
+"""Reads again from the store what another master may have changed, and puts it into the copy.
+
+What is read may be overtaken while it is on its way: by a commit of this master, by another
+reading, by a loading of the whole copy. Whatever was touched meanwhile is read again, so that
+the copy never takes a step back and nothing that has ended comes to life again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from crawlfleet.core.tasks.lease import Lease
+from crawlfleet.features.schedules.model import Schedule
+from crawlfleet.model.change import Change
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.node import Node, Session
+from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.task import LEASED, Execution, ExecutionStatus, Task
+from crawlfleet.ports.store import Refusal, RefusalKind, Store
+from crawlfleet.ports.system import System
+
+if TYPE_CHECKING:
+    from crawlfleet.control.state.fleet_state import FleetState
+
+TRIES: Final = 8
+OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
+
+
+Row = TypeVar("Row", Project, Cluster, Node, Session, ApiKey, Schedule)
+
+
+class Meanwhile:
+    """The ids of what has changed in the copy since somebody began to read the store."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self.everything = False
+
+    def has(self, id: str) -> bool:
+        return self.everything or id in self.ids
+
+
+class Notes:
+    """Notes what changes in the copy, for those who read the store meanwhile."""
+
+    def __init__(self) -> None:
+        self._open: list[Meanwhile] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    @contextmanager
+    def taken(self) -> Iterator[Meanwhile]:
+        """What changes while the block is entered."""
+        meanwhile = Meanwhile()
+        self._open.append(meanwhile)
+        try:
+            yield meanwhile
+        finally:
+            self._open.remove(meanwhile)
+
+    def add(self, ids: Iterable[str]) -> None:
+        changed = {*ids} if self._open else set()
+        for meanwhile in self._open:
+            meanwhile.ids |= changed
+
+    def add_everything(self) -> None:
+        for meanwhile in self._open:
+            meanwhile.everything = True
+
+
+class Renewal:
+    """Brings parts of the copy up to date. Every method may raise `StoreUnavailable`."""
+
+    def __init__(
+        self, *, store: Store, state: "FleetState", system: System, session_timeout_s: float
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._session_timeout_s = session_timeout_s
+
+    async def tasks(
+        self, task_ids: Iterable[str], execution_ids: Iterable[str] | None = None
+    ) -> None:
+        """These tasks with their live executions; those of `execution_ids` may have ended.
+
+        Without `execution_ids`, all that the copy has of the tasks are looked at.
+        """
+        left = dict.fromkeys(task_ids)
+        named = {*self._held(left)} if execution_ids is None else {*execution_ids}
+        for _ in range(TRIES):
+            if not left:
+                return
+            with self._state.notes.taken() as meanwhile:
+                # In this order: a task is never older than the execution that it is shown with.
+                live = await self._store.live_executions([*left])
+                found = {task.id: task for task in await self._store.tasks([*left])}
+                await self._state.catch_up()
+            by_task: dict[str, list[Execution]] = defaultdict(list)
+            for execution in live:
+                by_task[execution.task_id].append(execution)
+            settled = [
+                id
+                for id in left
+                if not meanwhile.has(id)
+                and not any(meanwhile.has(each.id) for each in by_task[id])
+                and _fits(found.get(id), by_task[id])
+            ]
+            ended = named - {execution.id for execution in live}
+            ended = {id for id in ended if not meanwhile.has(id)}
+            for id in settled:
+                self._state.take_task(id, found.get(id), by_task[id], ended)
+            for id in settled:
+                del left[id]
+
+    async def nodes(self, node_ids: Iterable[str]) -> None:
+        """These nodes, with their present and their last known sessions."""
+        left = dict.fromkeys(node_ids)
+        for _ in range(TRIES):
+            if not left:
+                return
+            with self._state.notes.taken() as meanwhile:
+                found = await self._store.nodes_among([*left])
+                known = [node for id in left if (node := self._state.nodes.get(id))]
+                sessions = {node.session_id for node in (*known, *found) if node.session_id}
+                opened = await self._store.sessions_among(sorted(sessions))
+                await self._state.catch_up()
+            clean = [node for node in found if not meanwhile.has(node.id)]
+            self._state.take(
+                Change(
+                    nodes=tuple(clean),
+                    sessions=tuple(
+                        self._timed(each) for each in opened if not meanwhile.has(each.id)
+                    ),
+                )
+            )
+            touched = {each.node_id for each in opened if meanwhile.has(each.id)}
+            left = {id: None for id in left if meanwhile.has(id) or id in touched}
+
+    async def sessions(self, session_ids: Sequence[str]) -> None:
+        """These sessions: how long they last, or that they have ended."""
+        left = list(session_ids)
+        for _ in range(TRIES):
+            if not left:
+                return
+            with self._state.notes.taken() as meanwhile:
+                found = await self._store.sessions_among(left)
+                await self._state.catch_up()
+            clean = tuple(self._timed(each) for each in found if not meanwhile.has(each.id))
+            self._state.take(Change(sessions=clean))
+            left = [id for id in left if meanwhile.has(id)]
+
+    async def keys(self) -> None:
+        """All keys of people, programs and nodes."""
+        self._state.take(Change(keys=tuple(await self._store.keys())))
+
+    async def projects(self) -> None:
+        """All projects."""
+        self._state.take(Change(projects=tuple(await self._store.projects())))
+
+    async def clusters(self) -> None:
+        """All clusters."""
+        self._state.take(Change(clusters=tuple(await self._store.clusters())))
+
+    async def schedules(self, schedule_ids: Sequence[str]) -> None:
+        """These schedules."""
+        if schedule_ids:
+            found = await self._store.schedules_among(schedule_ids)
+            self._state.take(Change(schedules=tuple(found)))
+
+    async def refused(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
+        """What stood in the way of changes because somebody else was faster."""
+        behind = [
+            (change, refusal)
+            for change, refusal in zip(changes, refusals, strict=True)
+            if refusal and refusal.kind in (RefusalKind.VERSION, RefusalKind.SESSION)
+        ]
+        if not behind:
+            return
+        tasks: dict[str, None] = {}
+        executions: dict[str, None] = {}
+        nodes: dict[str, None] = {}
+        for change, refusal in behind:
+            tasks.update((task.id, None) for task in change.tasks)
+            tasks.update((each.task_id, None) for each in change.executions)
+            executions.update((each.id, None) for each in change.executions)
+            nodes.update((node.id, None) for node in change.nodes)
+            nodes.update((each.node_id, None) for each in change.sessions)
+            session = self._state.sessions.get(change.under or "")
+            if refusal.kind is RefusalKind.SESSION and session is not None:
+                nodes[session.node_id] = None
+        if any(change.keys for change, _ in behind):
+            await self.keys()
+        if any(change.projects for change, _ in behind):
+            await self.projects()
+        if any(change.clusters for change, _ in behind):
+            await self.clusters()
+        await self.schedules([each.id for change, _ in behind for each in change.schedules])
+        await self.nodes(nodes)
+        await self.tasks(tasks, executions)
+
+    def timed(self, sessions: Iterable[Session], known: Mapping[str, Session]) -> list[Session]:
+        """Sessions as the store has them, with a deadline on this master's clock.
+
+        The stored one is on the clock of whoever wrote it, which may be wrong by more than the
+        timeout. One that has moved since the last look was alive until now, and lasts for as
+        long as its node was told.
+        """
+        return [self._timed(session, known) for session in sessions]
+
+    def _timed(self, session: Session, known: Mapping[str, Session] | None = None) -> Session:
+        if session.ended_at is not None:
+            return session
+        before = (self._state.sessions if known is None else known).get(session.id)
+        if before is not None and before.version == session.version:
+            return before
+        deadline = self._system.now() + (session.timeout_s or self._session_timeout_s)
+        return msgspec.structs.replace(session, deadline=deadline)
+
+    def _held(self, task_ids: Mapping[str, None]) -> Iterable[str]:
+        leases = self._state.leases.items()
+        return (id for id, lease in leases if lease.execution.task_id in task_ids)
+
+
+def _fits(task: Task | None, live: Sequence[Execution]) -> bool:
+    """Whether a task and its live executions were read as they were at one moment."""
+    owners = [each.id for each in live if each.status in OWNING]
+    if task is None:
+        return not live
+    return owners == ([task.execution_id] if task.status in LEASED else [])
+
+
+def lease_of(task: Task, execution: Execution, known: Lease | None) -> Lease:
+    """An execution with the newest that is known of its task."""
+    if known is not None and known.task.version > task.version:
+        return Lease(known.task, execution)
+    return Lease(task, execution)
+
+
+def is_newer(row: Row, known: Row | None) -> bool:
+    """Whether a row is newer than what the copy has of it."""
+    return known is None or row.version > known.version
+
+
+def ids_of(change: Change) -> Iterator[str]:
+    """The ids of the rows that more than one master changes."""
+    for node in change.nodes:
+        yield node.id
+    for session in change.sessions:
+        yield session.id
+    for task in change.tasks:
+        yield task.id
+    for execution in change.executions:
+        yield execution.id

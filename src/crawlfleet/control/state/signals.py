@@ -1,0 +1,105 @@
+"""Who waits for what: one place for the wake-ups that make polling unnecessary."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from crawlfleet.features.workflows.model import Run
+
+
+class Ended:
+    """Tells those who wait for the end of a task, or of a run."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[asyncio.Event]] = {}
+
+    def publish(self, id: str) -> None:
+        for event in self._waiting.get(id, ()):
+            event.set()
+
+    def publish_runs(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            if run.ended_at is not None:
+                self.publish(run.id)
+
+    @contextmanager
+    def telling(self, wanted: Iterable[str], event: asyncio.Event) -> Iterator[None]:
+        """Set this event when one of these ends while this block is entered."""
+        ids = {*wanted}
+        for id in ids:
+            self._waiting.setdefault(id, []).append(event)
+        try:
+            yield
+        finally:
+            for id in ids:
+                listeners = self._waiting[id]
+                listeners.remove(event)
+                if not listeners:
+                    del self._waiting[id]
+
+    @contextmanager
+    def listen(self, task_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set when the task ends while this block is entered."""
+        event = asyncio.Event()
+        listeners = self._waiting.setdefault(task_id, [])
+        listeners.append(event)
+        try:
+            yield event
+        finally:
+            listeners.remove(event)
+            if not listeners:
+                self._waiting.pop(task_id, None)
+
+
+class Signals:
+    """Set by changes to the state; cleared by whoever has taken notice."""
+
+    def __init__(self) -> None:
+        self.dispatch = asyncio.Event()
+        """There may be something to assign."""
+        self.timers = asyncio.Event()
+        """A deadline may have come nearer."""
+        self.schedules = asyncio.Event()
+        """A schedule may be due earlier than was thought."""
+        self.events = asyncio.Event()
+        """The event log has grown: there may be something to carry out."""
+        self.news = asyncio.Event()
+        """The event log has grown: those who follow it may read on."""
+        self.behind = asyncio.Event()
+        """Other masters have committed something, or the copy was loaded anew."""
+        self.doubt = asyncio.Event()
+        """A commit ended in the unknown: memory must be loaded anew."""
+        self.ended = Ended()
+        self._sessions: dict[str, asyncio.Event] = {}
+
+    def session(self, session_id: str) -> asyncio.Event:
+        """Set when there may be news for a node's session."""
+        event = self._sessions.get(session_id)
+        if event is None:
+            event = self._sessions[session_id] = asyncio.Event()
+        return event
+
+    def forget_session(self, session_id: str) -> None:
+        """The session has ended: wake its node a last time."""
+        event = self._sessions.pop(session_id, None)
+        if event is not None:
+            event.set()
+
+    def grown(self) -> None:
+        """The event log has grown."""
+        self.events.set()
+        self.news.set()
+
+    def wake_all(self, *, sessions: Iterable[str]) -> None:
+        """Everything may have changed."""
+        for event in (
+            self.dispatch,
+            self.timers,
+            self.schedules,
+            self.events,
+            self.news,
+            self.behind,
+        ):
+            event.set()
+        for session_id in tuple(sessions):
+            self.session(session_id).set()

@@ -1,0 +1,1 @@
+"""Submission of tasks, orders to them, and queries."""

@@ -1,0 +1,95 @@
+"""Giving a task to a node that somebody names, instead of the one that placement would choose.
+
+The same filters are asked; a node that must not have the task does not get it.
+"""
+
+from crawlfleet.control.leases.dispatch import Rooms
+from crawlfleet.control.nodes.sessions import Nodes
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.if_version import has_changed
+from crawlfleet.control.tasks.service import Tasks
+from crawlfleet.core.placement.explanation import reasons_against
+from crawlfleet.core.placement.plan import requirement_of
+from crawlfleet.core.placement.resources import demand_of
+from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.tasks import attempts
+from crawlfleet.errors import Conflict
+from crawlfleet.model.ids import EXECUTION, make_id
+from crawlfleet.model.task import LEASED, Task
+from crawlfleet.ports.store import RefusalKind
+from crawlfleet.ports.system import System
+
+
+class Assigning:
+    """Assigns single tasks by order."""
+
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        system: System,
+        rules: Rules,
+        tasks: Tasks,
+        nodes: Nodes,
+    ) -> None:
+        self._state = state
+        self._system = system
+        self._rules = rules
+        self._tasks = tasks
+        self._nodes = nodes
+        self._quotas = tasks.quotas
+
+    async def assign(
+        self, task_id: str, node_id: str, *, by: str, names_projects: bool = True
+    ) -> Task:
+        """The task in the hands of the node; `NotFound`, or `Conflict` with what is against it.
+
+        That names other projects only with `names_projects`.
+        """
+        async with self._state.assigning:
+            return await self._assign(task_id, node_id, by, names_projects)
+
+    async def _assign(self, task_id: str, node_id: str, by: str, names_projects: bool) -> Task:
+        task, node = await self._tasks.get(task_id), await self._nodes.find(node_id)
+        if task.status in LEASED and task.assigned_node == node_id:
+            return task
+        demand = demand_of(task)
+        fleet, requirement = self._state.fleet, requirement_of(task)
+        against = [
+            *reasons_against(
+                node,
+                requirement,
+                fleet,
+                self._rules,
+                project_id=task.project_id,
+                names_projects=names_projects,
+            )
+        ]
+        if against or node.session_id is None:
+            why = "; ".join(reason.message for reason in against) or "it has no session"
+            raise Conflict(f"{node_id} cannot take {task_id}: {why}")
+        if held := self._quotas.holds(task):
+            raise Conflict(f"{task_id} is {self._quotas.in_words(task.project_id, held)}")
+        change = attempts.assign(
+            task,
+            node_id=node_id,
+            session_id=node.session_id,
+            execution_id=make_id(EXECUTION, self._system.now(), self._system.entropy),
+            reserved=demand,
+            allocation=Rooms(self._state.fleet).allocate(node_id, demand, task.capabilities),
+            now=self._system.now(),
+            cause=f"assigned by {by}",
+            epoch=self._state.epoch,
+        )
+        if change is None:
+            raise Conflict(f"{task_id} is {task.status}: only a pending task can be assigned")
+        (refusal,) = await self._state.commit([change])
+        if refusal is not None and refusal.kind is RefusalKind.EPOCH:
+            # What the leader gives out at this moment is not known here: a node may be full.
+            raise Conflict(
+                f"another master leads, and it alone gives {task_id} to a node; `crawlfleet "
+                "status` names it: ask that one"
+            )
+        if refusal is not None:
+            raise has_changed(task_id)
+        return change.tasks[0]

@@ -1,0 +1,216 @@
+"""Carries out orders about tasks: one by its id, or thousands, in a few commits.
+
+All go the same way: read what the store has, decide on each task, commit what is decided as one
+batch, and decide anew on those where somebody else was faster. Thousands go in portions, so that
+neither the event loop nor the store is held up for long; each portion is durable by itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.if_version import expect_version
+from crawlfleet.control.tasks.families import Families
+from crawlfleet.core.tasks.orders import Order, Verb, is_fulfilled
+from crawlfleet.core.tasks.rendezvous import MAX_SHARDS
+from crawlfleet.errors import (
+    Conflict,
+    CrawlfleetError,
+    FieldProblem,
+    InvalidRequest,
+    NotFound,
+    PreconditionFailed,
+)
+from crawlfleet.model.change import Change
+from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, Task, TaskStatus
+from crawlfleet.ports.store import Refusal, Store, TaskFilter
+from crawlfleet.ports.system import System
+
+TRIES: Final = 8
+"""How often a change is decided anew when somebody else was faster."""
+PORTION: Final = 500
+NOT_COMPLETED: Final = tuple(each for each in TaskStatus if each is not TaskStatus.COMPLETED)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an order meant for one task: the task as it is now, or why the order was refused."""
+
+    task_id: str
+    task: Task | None = None
+    changed: bool = False
+    refusal: CrawlfleetError | None = None
+
+
+class Orders:
+    """Does what people order about tasks."""
+
+    def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+
+    async def carry_out_one(
+        self, order: Order, task_id: str, *, if_version: int | None = None
+    ) -> Task:
+        """The task as ordered; raises `NotFound`, `Conflict` or `InvalidRequest`.
+
+        With `if_version` only if it is in that version, or as ordered already; raises
+        `PreconditionFailed` otherwise.
+        """
+        _check(order)
+        (outcome,) = await self._carry_out(order, [task_id], if_version)
+        if outcome.task is None:
+            assert outcome.refusal is not None
+            raise outcome.refusal
+        return outcome.task
+
+    async def carry_out(self, order: Order, task_ids: Sequence[str]) -> list[Outcome]:
+        """An outcome for each different id, in order; raises `InvalidRequest` for all of them."""
+        _check(order)
+        outcomes: list[Outcome] = []
+        for portion in _portions(dict.fromkeys(task_ids)):
+            outcomes += await self._carry_out(order, portion)
+        return outcomes
+
+    async def carry_out_where(
+        self, order: Order, filter: TaskFilter, *, after: str | None, limit: int
+    ) -> tuple[list[Outcome], str | None]:
+        """Outcomes for up to `limit` matching tasks, oldest first, and where the others begin."""
+        _check(order)
+        outcomes: list[Outcome] = []
+        while len(outcomes) < limit:
+            size = min(limit - len(outcomes), PORTION)
+            found = await self._store.find_tasks(
+                filter, after=after, limit=size, newest_first=False
+            )
+            outcomes += await self._carry_out(order, [task.id for task in found])
+            if len(found) < size:
+                return outcomes, None
+            after = found[-1].id
+        return outcomes, after
+
+    async def _carry_out(
+        self, order: Order, task_ids: Sequence[str], if_version: int | None = None
+    ) -> list[Outcome]:
+        outcomes: dict[str, Outcome] = {}
+        undecided = task_ids
+        for _ in range(TRIES):
+            families = await self._families(order, undecided)
+            settled, changes = self._decide(order, undecided, if_version, families)
+            refusals = await self._state.commit(changes)
+            settled += map(_outcome, [order] * len(changes), changes, refusals)
+            outcomes.update((outcome.task_id, outcome) for outcome in settled if outcome)
+            for change, refusal in zip(changes, refusals, strict=True):
+                if len(change.tasks) > 1:
+                    for outcome in _seen_to(order, change, refusal, undecided):
+                        outcomes.setdefault(outcome.task_id, outcome)
+            undecided = [id for id in undecided if id not in outcomes]
+            if not undecided:
+                break
+            await self._state.renewal.tasks([*undecided, *families.others])
+        for id in undecided:
+            hasty = Conflict(f"{id} is changing too quickly; try again")
+            outcomes[id] = Outcome(task_id=id, refusal=hasty)
+        return [outcomes[id] for id in task_ids]
+
+    def _decide(
+        self,
+        order: Order,
+        task_ids: Sequence[str],
+        if_version: int | None,
+        families: Families,
+    ) -> tuple[list[Outcome | None], list[Change]]:
+        """What is settled without a change, and the changes; neither for whom memory lags, nor
+        for what another change of the batch sees to, if that is made."""
+        settled: list[Outcome | None] = []
+        changes: list[Change] = []
+        now = self._system.now()
+        for id in task_ids:
+            task = families.get(id)
+            if task is None or order.project_id not in (None, task.project_id):
+                settled.append(Outcome(task_id=id, refusal=NotFound("task", id)))
+            elif is_fulfilled(order, task):
+                if families.is_stored(task):
+                    settled.append(Outcome(task_id=id, task=task))
+            elif stale := _stale(task, if_version):
+                settled.append(Outcome(task_id=id, refusal=stale))
+            elif families.lags(task):
+                continue  # the store tells of an assignment that memory does not know yet
+            elif not families.follow(order, task, changes, now=now) and families.is_stored(task):
+                unfit = Conflict(f"cannot {order.verb} {id}: it is {_described(order, task)}")
+                settled.append(Outcome(task_id=id, refusal=unfit))
+        return settled, changes
+
+    async def _families(self, order: Order, task_ids: Sequence[str]) -> Families:
+        """The tasks that an order is about, with those that it concerns beside them."""
+        families = Families(await self._store.tasks(task_ids), self._state.lease_of)
+        for parent_id in families.parents:
+            # Those that have completed stay as they are, and their results may be large.
+            concerned = TaskFilter(parent_id=parent_id, status=NOT_COMPLETED)
+            families.add(await self._store.find_tasks(concerned, after=None, limit=MAX_SHARDS))
+        if missing := families.missing_parents(order):
+            families.add(await self._store.tasks(missing))
+        return families
+
+
+def _stale(task: Task, if_version: int | None) -> PreconditionFailed | None:
+    try:
+        expect_version(task.id, task.version, if_version)
+    except PreconditionFailed as error:
+        return error
+    return None
+
+
+def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome | None:
+    """What came of a change; nothing yet when another was faster."""
+    return _outcome_of(change.tasks[0], order, refusal)
+
+
+def _outcome_of(task: Task, order: Order, refusal: Refusal | None) -> Outcome | None:
+    if refusal is None:
+        return Outcome(task_id=task.id, task=task, changed=True)
+    if refusal.claim is None:
+        return None
+    taken = f"its dedup_key now belongs to {refusal.claim.holder}"
+    return Outcome(task_id=task.id, refusal=Conflict(f"cannot {order.verb} {task.id}: {taken}"))
+
+
+def _seen_to(
+    order: Order, change: Change, refusal: Refusal | None, wanted: Sequence[str]
+) -> Iterator[Outcome]:
+    """What came of orders about tasks that a change about another one saw to."""
+    for task in change.tasks[1:]:
+        if is_fulfilled(order, task) and task.id in wanted:
+            outcome = _outcome_of(task, order, refusal)
+            if outcome is not None:
+                yield outcome
+
+
+def _described(order: Order, task: Task) -> str:
+    about_dead = order.verb in {Verb.REQUEUE, Verb.DISCARD}
+    return f"{task.status}, not a dead letter" if about_dead else str(task.status)
+
+
+def _check(order: Order) -> None:
+    if order.verb is not Verb.REPRIORITISE:
+        return
+    if order.priority is None or not MIN_PRIORITY <= order.priority <= MAX_PRIORITY:
+        raise InvalidRequest(
+            [
+                FieldProblem(
+                    field="priority",
+                    value=order.priority,
+                    message="is out of range",
+                    remedy=f"use a number from {MIN_PRIORITY} to {MAX_PRIORITY}",
+                )
+            ]
+        )
+
+
+def _portions(ids: dict[str, None]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while portion := [*islice(rest, PORTION)]:
+        yield portion

@@ -1,0 +1,164 @@
+"""Ends tasks that were split, when the last of their shards has ended.
+
+It hears of every event at least once and in order, like all that the outbox feeds; the outbox's
+cursor is durable, so that no end of a shard is missed whoever dies. A parent is ended by its
+version and under the leader's epoch: however often its shards are looked at, it ends once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases.service import demand_lead
+from crawlfleet.control.measuring import Measuring
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.tasks import parents as shards
+from crawlfleet.core.tasks.merge import data_of
+from crawlfleet.errors import LeadershipLost, StoreUnavailable
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+from crawlfleet.ports.store import Store, TaskFilter
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+ENDS: Final = frozenset(f"task.{status}" for status in TERMINAL)
+OPEN: Final = (TaskStatus.WAITING, TaskStatus.PAUSED)
+PORTION: Final = 16
+"""Shards that are read at once: each may have a result of a megabyte."""
+PARENTS: Final = 500
+TRIES: Final = 8
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+
+
+class Gathering:
+    """Implements `crawlfleet.ports.events.EventSink`, for the master that leads."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        measuring: Measuring | None = None,
+    ) -> None:
+        """Without `measuring`, nothing is held against what tasks expect of their items."""
+        self._measuring = measuring
+        self._unmeasured: dict[str, None] = {}
+        """Tasks whose shards have completed, and whose items have to be measured."""
+        self._news = asyncio.Event()
+        self._store = store
+        self._state = state
+        self._system = system
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Gather what ended with these events. Raises `LeadershipLost` or `StoreUnavailable`:
+        then they have to come again."""
+        parents = dict.fromkeys(
+            event.details["parent_id"]
+            for event in events
+            if event.kind in ENDS and "parent_id" in event.details
+        )
+        for parent_id in parents:
+            await self.gather(parent_id)
+
+    async def run(self) -> None:
+        """Look at all that wait, once: the event log may not go back to when they began. Then
+        measure what expects something of its items: others must not wait for that."""
+        while True:
+            try:
+                async for parent_id in self._waiting():
+                    await self.gather(parent_id)
+                while True:
+                    await self._news.wait()
+                    self._news.clear()
+                    await self.measure()
+            except StoreUnavailable as error:
+                log.warning("gathering waits for the store", error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+
+    async def measure(self) -> None:
+        """End the tasks that only wait for their items to be measured."""
+        while self._unmeasured:
+            parent_id = next(iter(self._unmeasured))
+            # Before, not after: what is heard of it meanwhile has to be looked at, too.
+            del self._unmeasured[parent_id]
+            try:
+                await self.gather(parent_id, measured=True)
+            except (StoreUnavailable, LeadershipLost):
+                self._unmeasured[parent_id] = None
+                self._news.set()
+                raise
+            except Exception:
+                # A task is durable: raised on, this would end every master that leads.
+                log.exception("defect: a split task waits to be gathered", task_id=parent_id)
+
+    async def gather(self, parent_id: str, *, measured: bool = False) -> bool:
+        """End a task if all of its shards have; whether it was ended. One that expects something
+        of its items only when it is `measured`, which may take a while."""
+        for _ in range(TRIES):
+            parent = next(iter(await self._store.tasks([parent_id])), None)
+            if parent is None or parent.status not in OPEN or not parent.is_parent:
+                return False
+            # In this order: a shard that lives again later has given its parent a new version.
+            if any(each.status not in TERMINAL for each in await self._store.shards(parent_id)):
+                return False
+            gathering = shards.Gathering(parent)
+            async for child in self._children(parent_id):
+                gathering.take(child)
+            judged: Judged | None = None
+            if self._measuring and parent.expectations is not None and gathering.is_complete:
+                if not measured:
+                    self._unmeasured[parent_id] = None
+                    self._news.set()
+                    return False
+                judged = await self._judge(self._measuring, parent, gathering)
+            change = gathering.end(now=self._system.now(), judged=judged)
+            if change is None:
+                return False
+            change = msgspec.structs.replace(change, epoch=self._state.epoch)
+            refusals = await self._state.commit([change])
+            demand_lead(refusals)
+            if refusals[0] is None:
+                log.info("gathered", task_id=parent_id, status=str(change.tasks[0].status))
+                return True
+        raise self._state.doubt(f"{parent_id} changes too quickly to be gathered")
+
+    async def _judge(
+        self, measuring: Measuring, parent: Task, gathering: shards.Gathering
+    ) -> Judged:
+        async def results() -> AsyncIterator[msgspec.Raw]:
+            async for child in self._children(parent.id):
+                yield data_of(child)
+
+        return await measuring.judge(parent, gathering.metrics, results)
+
+    async def _children(self, parent_id: str) -> AsyncIterator[Task]:
+        after: str | None = None
+        of_parent = TaskFilter(parent_id=parent_id)
+        while True:
+            portion = await self._store.find_tasks(
+                of_parent, after=after, limit=PORTION, newest_first=False
+            )
+            for child in portion:
+                yield child
+            if len(portion) < PORTION:
+                return
+            after = portion[-1].id
+
+    async def _waiting(self) -> AsyncIterator[str]:
+        after: str | None = None
+        filter = TaskFilter(status=OPEN)
+        while True:
+            portion = await self._store.find_tasks(
+                filter, after=after, limit=PARENTS, newest_first=False
+            )
+            for task in portion:
+                if task.is_parent:
+                    yield task.id
+            if len(portion) < PARENTS:
+                return
+            after = portion[-1].id

@@ -1,0 +1,1 @@
+"""Rules for keys, roles and projects."""

@@ -1,0 +1,1 @@
+"""Rules for whole crawls: figures, shares of workers, messages of a frontier."""

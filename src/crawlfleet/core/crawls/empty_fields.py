@@ -1,0 +1,94 @@
+"""Which fields of a crawl no item has had a value for: their selectors are likely wrong.
+
+A site that changes its mark-up, or a slip of the pen, gives items that look right and lack
+something. Nobody sees that among thousands of them, so that a crawl says it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from crawlfleet.core.pages.plural import plural
+from crawlfleet.model.crawl.extraction import PAGES, EmptyFields, FieldPlan, Item, Plan, Query
+
+ENOUGH_PAGES: Final = 20
+"""After so many a field without a value is told of; before that, it may be for want of pages."""
+MOST_NAMED: Final = 10
+"""In a line for people."""
+LONGEST_SELECTOR: Final = 100
+"""Characters that are shown."""
+
+
+def fields_of(plan: Plan) -> tuple[str, ...]:
+    """The names of all fields of a plan; within groups their paths."""
+    names: list[str] = []
+    fields = [*plan.flat, *plan.groups, *plan.page]
+    for field in fields:
+        names.append(field.path)
+        fields += field.fields
+    return tuple(names)
+
+
+def selectors_of(plan: Plan, names: Collection[str]) -> dict[str, str]:
+    """The selectors of these fields; of a group that is among them, nothing that is within it."""
+    found: dict[str, str] = {}
+    fields = [*plan.flat, *plan.groups, *plan.page]
+    for field in fields:
+        if field.path in names:
+            found[field.path] = _written(field.query)[:LONGEST_SELECTOR]
+        else:
+            fields += field.fields
+    return found
+
+
+def still_empty(plan: Plan, empty: Sequence[str], items: Iterable[Item]) -> tuple[str, ...]:
+    """Those of the fields that none of these items has a value for, either."""
+    left = dict.fromkeys(empty)
+    for item in items:
+        if not left:
+            break
+        for group in plan.groups:
+            if group.name == item.kind:
+                left.pop(group.path, None)
+                _meet(group.fields, item.fields, left)
+        if item.kind == PAGES:
+            _meet(plan.page, item.fields, left)
+        _meet(plan.flat, item.fields, left)
+        for field in plan.flat:
+            # The key that is the item on its page is no field of it.
+            is_item = field.path in left and field.name not in item.fields
+            if is_item and plural(field.name) == item.kind:
+                del left[field.path]
+    return tuple(left)
+
+
+def in_words(empty: EmptyFields) -> str:
+    """What people are told."""
+    shown = [f"{name} ({selector})" for name, selector in empty.selectors.items()]
+    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    pages = "1 page" if empty.pages == 1 else f"{empty.pages} pages"
+    return f"nothing is caught on {pages} by {', '.join(shown[:MOST_NAMED])}{more}"
+
+
+def has_value(field: FieldPlan, value: Any) -> bool:
+    """Whether something was found for a field; zero is something."""
+    return value is not None and value is not False and value != [] and value != field.default
+
+
+def _written(query: Query) -> str:
+    """A query as people write it."""
+    ending = "::html" if query.html else "::own" if query.own else ""
+    return query.expression + (f"@{query.attribute}" if query.attribute else ending) or "::text"
+
+
+def _meet(fields: Sequence[FieldPlan], values: Mapping[str, Any], left: dict[str, None]) -> None:
+    """Take out the fields that have a value here."""
+    for field in fields:
+        value = values.get(field.name)
+        if not field.fields:
+            if field.path in left and has_value(field, value):
+                del left[field.path]
+        elif has_value(field, value):
+            left.pop(field.path, None)
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, Mapping):
+                    _meet(field.fields, each, left)

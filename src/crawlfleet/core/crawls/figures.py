@@ -1,0 +1,135 @@
+"""The figures of a crawl: what its frontier has committed, and what those who work for it tell.
+
+Nothing that is committed is ever added up from what executions tell: each tells of the whole crawl
+what the frontier told it, and who was killed has told of pages that were never committed, or of
+fewer than were. Only what is true of the moment is put together here: speed, hosts, whether it is
+held.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import TypeVar
+
+import msgspec
+
+from crawlfleet.model.crawl.figures import (
+    MOST_DEPTHS,
+    MOST_HOSTS,
+    CrawlFigures,
+    Part,
+    Rate,
+    ToldFigures,
+)
+from crawlfleet.model.crawl.frontier import FrontierCounts
+from crawlfleet.model.crawl.parameters import ERRORS
+
+AnyFigures = TypeVar("AnyFigures", bound=CrawlFigures)
+
+
+def together(parts: Sequence[ToldFigures]) -> CrawlFigures | None:
+    """The figures of a crawl, out of the last ones that were told for each task that works for it:
+    those of the one who has seen most of the crawl."""
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return _plain(parts[0])
+    living = [each for each in parts if not each.is_final] or parts
+    whole = max(parts, key=lambda each: (each.part is not None, each.done, each.requests, each.at))
+    newest = max(parts, key=lambda each: each.at)
+    hosts = {report.host: report for each in parts for report in each.hosts}
+    ranked = sorted(hosts.values(), key=lambda each: (each.rests_until is None, -each.errors))
+    return msgspec.structs.replace(
+        _plain(whole if whole.part is not None else _added_up(parts, newest)),
+        at=newest.at,
+        is_paused=all(each.is_paused for each in living),
+        is_final=all(each.is_final for each in parts),
+        rate_per_s=round(sum(each.rate_per_s for each in living), 2),
+        empty_fields={
+            name: selector
+            for name, selector in newest.empty_fields.items()
+            if all(name in each.empty_fields for each in parts)
+        },
+        hosts=tuple(ranked[:MOST_HOSTS]),
+        rates=_rates([each.rates for each in parts]),
+    )
+
+
+def part_of(told: ToldFigures) -> Part:
+    """What of a crawl was done for one task."""
+    return told.part or Part(pages=told.pages, items=told.items)
+
+
+def counted(figures: AnyFigures, counts: FrontierCounts) -> AnyFigures:
+    """With what the frontier itself says, unless that is older than what was told."""
+    if _reach(counts) < (figures.done, figures.requests):
+        return figures
+    figures = msgspec.structs.replace(
+        figures,
+        pages=counts.pages,
+        known=counts.known,
+        waiting=counts.waiting,
+        in_flight=counts.leased,
+        done=counts.done,
+        failed=failed_in(counts.outcomes),
+        outcomes=dict(counts.outcomes),
+        depths=depths_in(counts.depths),
+    )
+    if (totals := counts.totals) is None:
+        return figures
+    figures = msgspec.structs.replace(figures, items=totals.items)
+    if (spent := totals.spent) is None:
+        return figures
+    return msgspec.structs.replace(
+        figures,
+        requests=spent.requests,
+        bytes=spent.bytes,
+        retries=spent.retries,
+        rejected=sum(spent.rejected.values()),
+    )
+
+
+def failed_in(outcomes: Mapping[str, int]) -> int:
+    """How many URLs gave an error instead of a page."""
+    return sum(number for outcome, number in outcomes.items() if outcome in ERRORS)
+
+
+def depths_in(depths: Mapping[int, int]) -> tuple[int, ...]:
+    """How many URLs there are at each depth, as far as that is shown."""
+    deepest = min(max(depths, default=-1), MOST_DEPTHS - 1)
+    return tuple(depths.get(depth, 0) for depth in range(deepest + 1))
+
+
+def _reach(counts: FrontierCounts) -> tuple[float, float]:
+    """How far a crawl had come; what nobody noted may be anything."""
+    spent = None if counts.totals is None else counts.totals.spent
+    return counts.done, inf if spent is None else spent.requests
+
+
+def _plain(told: CrawlFigures) -> CrawlFigures:
+    names = (field.name for field in msgspec.structs.fields(CrawlFigures))
+    return CrawlFigures(**{name: getattr(told, name) for name in names})
+
+
+def _added_up(parts: Sequence[ToldFigures], newest: ToldFigures) -> CrawlFigures:
+    """Of those who know their own part alone, as spiders and nodes of earlier versions do."""
+    return msgspec.structs.replace(
+        newest,
+        pages=sum(each.pages for each in parts),
+        items=sum(each.items for each in parts),
+        bytes=sum(each.bytes for each in parts),
+        requests=sum(each.requests for each in parts),
+        retries=sum(each.retries for each in parts),
+        rejected=sum(each.rejected for each in parts),
+    )
+
+
+def _rates(parts: Sequence[Sequence[Rate]]) -> tuple[Rate, ...]:
+    """The stretches of the one with the most, each with what the others had at that time or so."""
+    longest = max(parts, key=len)
+    return tuple(
+        Rate(
+            at=stretch.at,
+            pages=sum(part[-number].pages for part in parts if len(part) >= number),
+        )
+        for number, stretch in zip(range(len(longest), 0, -1), longest, strict=True)
+    )

@@ -1,0 +1,77 @@
+"""The talk between a crawl and the keeper of its frontier as it travels: msgpack, packed."""
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from crawlfleet.core.network.compression import TooLarge, Unpackable, pack, unpack
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.wire.frontier import MOST_ASKED_BYTES, Talk, Told
+
+T = TypeVar("T")
+PACKED_FROM_BYTES: Final = 1_000
+HOW: Final = "zstd"
+PLAIN: Final = b"\0"
+PACKED: Final = b"\1"
+IN_JSON: Final = b"\2"
+"""For those who have JSON alone: they are answered in the same form."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_talk: Final = msgspec.msgpack.Decoder(Talk)
+_told: Final = msgspec.msgpack.Decoder(Told)
+
+
+class Unreadable(CrawlfleetError):
+    """It was not written by this program, or by another version of it."""
+
+
+def written(said: Talk | Told) -> bytes:
+    """As it travels; small enough to be read at the other end, or raises `Unreadable`."""
+    data = _encode(said)
+    if len(data) > MOST_ASKED_BYTES:
+        raise Unreadable(
+            f"{len(data):,} bytes are to be said about a frontier at once, and at most "
+            f"{MOST_ASKED_BYTES:,} can be"
+        )
+    if len(data) < PACKED_FROM_BYTES:
+        return PLAIN + data
+    return PACKED + pack(data, HOW)
+
+
+def answer_to(asked: bytes, told: Told) -> bytes:
+    """What is told, in the form in which it was asked for."""
+    if asked[:1] != IN_JSON:
+        return written(told)
+    answers = told.answers
+    plain = {
+        **msgspec.to_builtins(msgspec.structs.replace(told, answers=None)),
+        "answers": answers and [msgspec.msgpack.decode(each) for each in answers],
+    }
+    return IN_JSON + msgspec.json.encode(plain)
+
+
+def raw(answer: Any) -> msgspec.Raw:
+    """One answer, to be told among others."""
+    return msgspec.Raw(_encode(answer))
+
+
+def talk_in(data: bytes) -> Talk:
+    """Raises `Unreadable`."""
+    return _read(data, _talk)
+
+
+def told_in(data: bytes) -> Told:
+    """Raises `Unreadable`."""
+    return _read(data, _told)
+
+
+def _read(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    try:
+        content = data[1:]
+        if data[:1] == IN_JSON:
+            return msgspec.json.decode(content, type=decoder.type)
+        if data[:1] == PACKED:
+            content = unpack(content, HOW, most_bytes=MOST_ASKED_BYTES)
+        return decoder.decode(content)
+    except (msgspec.DecodeError, Unpackable, TooLarge) as error:
+        raise Unreadable(f"what was said about a frontier cannot be read: {error}") from None

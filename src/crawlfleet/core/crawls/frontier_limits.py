@@ -1,0 +1,51 @@
+"""How much may be asked of a frontier at once: executions run code of others, and the master must
+not be hurt by what they say."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from crawlfleet.model.wire import frontier as said
+
+MOST_ASKS: Final = 1_000
+"""In one talk."""
+MOST_HOSTS: Final = 10_000
+"""That are leased, topped up or reclaimed by one ask."""
+MOST_URLS: Final = 10_000
+"""Of one host."""
+MOST_SEEDS: Final = 100_000
+MOST_SHOWN: Final = 1_000
+MOST_WORKERS: Final = 1_000
+"""Names under which one execution leases."""
+LONGEST_NAME: Final = 200
+
+
+def problem_of(talk: said.Talk) -> str:
+    """What of it is too much, and how much would be all right; nothing when it can be done."""
+    if len(talk.asks) > MOST_ASKS:
+        return f"asks: {len(talk.asks)} at once are too many; send at most {MOST_ASKS}"
+    for number, ask in enumerate(talk.asks):
+        for field, value, most in _amounts(ask):
+            if not 0 <= value <= most:
+                return f"asks[{number}].{field} = {value}: is out of range; send 0 to {most}"
+        if len(getattr(ask, "worker", "")) > LONGEST_NAME:
+            return f"asks[{number}].worker: is too long; send at most {LONGEST_NAME} characters"
+    return ""
+
+
+def _amounts(ask: said.AnyAsk) -> Iterator[tuple[str, int, int]]:
+    match ask:
+        case said.Lease():
+            yield "hosts", ask.hosts, MOST_HOSTS
+            yield "urls", ask.urls, MOST_URLS
+            yield "held", len(ask.held), MOST_HOSTS
+            # One that wants less than nothing has more than it wants.
+            yield "held", max(ask.held.values(), default=0), MOST_URLS
+        case said.Reclaim():
+            yield "hosts", len(ask.hosts), MOST_HOSTS
+            yield "hosts", max(map(len, ask.hosts.values()), default=0), MOST_URLS
+        case said.Add():
+            yield "seeds", len(ask.seeds), MOST_SEEDS
+        case said.Busiest():
+            yield "limit", ask.limit, MOST_SHOWN
+        case _:
+            return

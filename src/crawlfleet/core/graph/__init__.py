@@ -1,1 +1,0 @@
-"""Workflows: read a document, say what is wrong with it, and decide what follows what."""

@@ -1,0 +1,1 @@
+"""Rules for logs: what is kept, and how it is searched."""

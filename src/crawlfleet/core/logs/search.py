@@ -1,0 +1,100 @@
+"""Which lines of a log are wanted: by what they say, how much they matter, and when.
+
+Searched is a line as people see it: its message, then each field as `name=value`. A regular
+expression is one of RE2, whose time grows with the text alone, and of bounded size.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.text.patterns import compile_pattern, pattern_problem
+from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.log import LogLevel, LogLine
+
+LARGEST_PROGRAM: Final = 1_000
+"""Of a compiled expression; what a byte of text costs at worst grows with it."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class LineFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted of a log; everything when nothing is said."""
+
+    least: LogLevel = LogLevel.DEBUG
+    since: float | None = None
+    until: float | None = None
+    text: str = ""
+    """To be found in the line, in any case; in lower case here."""
+    pattern: Any = None
+    """Or a compiled expression that matches somewhere in it."""
+
+    @property
+    def is_search(self) -> bool:
+        """Whether lines have to be looked at one by one."""
+        return bool(
+            self.text
+            or self.pattern is not None
+            or self.since is not None
+            or self.until is not None
+        )
+
+    def takes(self, line: LogLine) -> bool:
+        """Whether the line is wanted; its level has been chosen by the store."""
+        if self.since is not None and line.at < self.since:
+            return False
+        if self.until is not None and line.at >= self.until:
+            return False
+        if self.pattern is not None:
+            found = self.pattern.search(shown(line).encode(errors="replace"))
+            return found is not None
+        return not self.text or self.text in shown(line).lower()
+
+
+ALL: Final = LineFilter()
+
+
+def make_filter(
+    text: str,
+    *,
+    is_regex: bool,
+    least: LogLevel,
+    since: float | None = None,
+    until: float | None = None,
+) -> LineFilter:
+    """The filter; raises `InvalidRequest` when the text is to be an expression and is none."""
+    if not (is_regex and text):
+        return LineFilter(least=least, since=since, until=until, text=text.lower())
+    return LineFilter(least=least, since=since, until=until, pattern=_compiled(text))
+
+
+def shown(line: LogLine) -> str:
+    """A line as people see it, without its time and level."""
+    if not line.fields:
+        return line.message
+    fields = (f"{name}={_value(value)}" for name, value in line.fields.items())
+    return "  ".join((line.message, *fields))
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _compiled(text: str) -> Any:
+    if problem := pattern_problem(text.encode()):
+        raise _bad(
+            problem,
+            "use RE2's syntax (no look-around, no back-references), or leave out regex=true to "
+            "search for the text as it is",
+            text,
+        )
+    pattern = compile_pattern(text.encode())
+    if pattern.programsize > LARGEST_PROGRAM:
+        raise _bad("is too large an expression", "use smaller counts in braces", text)
+    return pattern
+
+
+def _bad(message: str, remedy: str, text: str) -> InvalidRequest:
+    return InvalidRequest(
+        [FieldProblem(field="q", message=message, remedy=remedy, value=text[:100])]
+    )

@@ -1,0 +1,1 @@
+"""Rules for addresses, compression and lock-out."""

@@ -1,0 +1,1 @@
+"""Rules for nodes: registration, health, labels, samples."""

@@ -1,0 +1,236 @@
+"""How a node is: what it measures against limits, with patience in both directions.
+
+A reading beyond its limit becomes a condition of the node when it stays there for a while, and the
+condition goes when the reading has been well inside the limit for a while; so nothing flaps. The
+worst condition is the node's health. Pressure (CPU, memory, disk) means no new work; what runs
+stays. A crawler that works hard is at 100 % CPU: when CPU is all that is wrong and the node has
+nothing to do, it is given work all the same, since something else makes its machine busy.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.model.event import Event
+from crawlfleet.model.node import Condition, Health, Node
+from crawlfleet.model.settings import HealthSettings
+from crawlfleet.model.translatable import Phrase
+
+CPU, MEMORY, DISK = "cpu", "memory", "disk"
+ERRORS, LATENCY, CLOCK, PROBE = "errors", "latency", "clock", "probe"
+SLACK: Final = 0.1
+"""How far inside its limit a reading has to be before its condition can go, as a share of it."""
+DISK_SHARE: Final = 0.95
+"""A disk that is less full than this is no matter, however small it is."""
+SEVERITY: Final = (
+    Health.UNKNOWN,
+    Health.HEALTHY,
+    Health.DEGRADED,
+    Health.UNHEALTHY,
+    Health.UNREACHABLE,
+)
+NO_NEW_WORK: Final = frozenset({Health.UNHEALTHY, Health.UNREACHABLE})
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a node at a heartbeat; `None` is not known, and nothing to complain of."""
+
+    cpu: float | None = None
+    memory: float | None = None
+    disk: float | None = None
+    disk_free_mb: float | None = None
+    error_rate: float | None = None
+    """The share of the executions that ended lately that did not succeed."""
+    wait_s: float | None = None
+    """How long they waited at the node before they began, on average."""
+    clock_skew_s: float | None = None
+
+
+class Trend(msgspec.Struct, frozen=True):
+    """Since when each reading has contradicted what is held of the node."""
+
+    since: Mapping[str, float] = {}
+
+
+class _Gauge(NamedTuple):
+    kind: str
+    health: Health
+    is_over: bool
+    is_calm: bool
+    words: str
+    value: float | None = None
+    limit: float | None = None
+
+
+def judge(
+    conditions: tuple[Condition, ...],
+    trend: Trend,
+    reading: Reading,
+    settings: HealthSettings,
+    *,
+    now: float,
+) -> tuple[tuple[Condition, ...], Trend]:
+    """The node's conditions after a reading, and what to remember until the next one.
+
+    Conditions that are not measured by the node itself stay as they are.
+    """
+    known = {each.kind: each for each in conditions}
+    turning: dict[str, float] = {}
+    for gauge in _gauges(reading, settings):
+        holds = gauge.kind in known
+        if not (gauge.is_calm if holds else gauge.is_over):
+            continue
+        since = trend.since.get(gauge.kind, now)
+        if now - since < (settings.recover_s if holds else settings.sustain_s):
+            turning[gauge.kind] = since
+        elif holds:
+            del known[gauge.kind]
+        else:
+            known[gauge.kind] = Condition(
+                kind=gauge.kind,
+                health=gauge.health,
+                reason=gauge.words,
+                since=now,
+                value=gauge.value,
+                limit=gauge.limit,
+            )
+    return tuple(known.values()), Trend(turning)
+
+
+def probed(
+    conditions: tuple[Condition, ...], trouble: str | None, *, now: float
+) -> tuple[Condition, ...]:
+    """The conditions of a node whose address does not answer (`trouble`), or does (again)."""
+    others = tuple(each for each in conditions if each.kind != PROBE)
+    if trouble is None:
+        return others
+    if len(others) < len(conditions):
+        return conditions
+    found = Condition(kind=PROBE, health=Health.UNREACHABLE, reason=trouble, since=now)
+    return (*others, found)
+
+
+def health_of(conditions: Iterable[Condition]) -> Health:
+    """The worst of them; healthy without any."""
+    found = (each.health for each in conditions)
+    return max(found, key=SEVERITY.index, default=Health.HEALTHY)
+
+
+def reason_of(conditions: Iterable[Condition]) -> str:
+    """What is wrong, the worst first."""
+    return "; ".join(each.reason for each in _worst_first(conditions))
+
+
+def phrases_of(conditions: Iterable[Condition]) -> tuple[Phrase, ...]:
+    """What is wrong, as `reason_of` says it, for those who write it anew."""
+    return tuple(
+        Phrase(each.kind, {"value": each.value, "limit": each.limit})
+        if each.value is not None and each.limit is not None
+        else Phrase(each.kind, {"words": each.reason})
+        for each in _worst_first(conditions)
+    )
+
+
+def _worst_first(conditions: Iterable[Condition]) -> list[Condition]:
+    return sorted(conditions, key=lambda each: -SEVERITY.index(each.health))
+
+
+def assessed(
+    node: Node, conditions: tuple[Condition, ...], *, now: float
+) -> tuple[Node, Event] | None:
+    """The node with these conditions, and the event that tells of it; `None` if that is known."""
+    health, reason = health_of(conditions), reason_of(conditions)
+    if health is node.health and conditions == node.conditions:
+        return None
+    changed = msgspec.structs.replace(
+        node,
+        health=health,
+        health_reason=reason,
+        health_at=now if health is not node.health else node.health_at,
+        conditions=conditions,
+        version=node.version + 1,
+        updated_at=now,
+    )
+    event = Event(
+        kind="node.health_changed",
+        subject=node.id,
+        at=now,
+        cause=reason or "all readings are inside their limits",
+        from_state=str(node.health),
+        to_state=str(health),
+        details={"conditions": {each.kind: each.reason for each in conditions}},
+    )
+    return changed, event
+
+
+def is_only_busy(node: Node) -> bool:
+    """Whether CPU is all that keeps the node from new work."""
+    heavy = [each.kind for each in node.conditions if each.health in NO_NEW_WORK]
+    return heavy == [CPU]
+
+
+def release_at(node: Node, settings: HealthSettings) -> float | None:
+    """When the work of a node that stays as it is goes back to the queue; `None` for never.
+
+    CPU does not count: a node that is only busy is given work, and must not lose it at once.
+    """
+    patience = {
+        Health.UNHEALTHY: settings.release_unhealthy_s,
+        Health.UNREACHABLE: settings.release_unreachable_s,
+    }
+    instants = (
+        each.since + wait_s
+        for each in node.conditions
+        if each.kind != CPU and (wait_s := patience.get(each.health))
+    )
+    return min(instants, default=None)
+
+
+def _gauges(reading: Reading, settings: HealthSettings) -> Iterator[_Gauge]:
+    pressure, weakness = Health.UNHEALTHY, Health.DEGRADED
+    yield _above(CPU, pressure, reading.cpu, settings.cpu_limit, "CPU at {:.0%}, limit {:.0%}")
+    yield _above(
+        MEMORY, pressure, reading.memory, settings.memory_limit, "memory at {:.0%}, limit {:.0%}"
+    )
+    yield _disk(reading.disk, reading.disk_free_mb, settings.disk_free_mb)
+    yield _above(
+        ERRORS,
+        weakness,
+        reading.error_rate,
+        settings.error_rate_limit,
+        "{:.0%} of its executions failed lately, limit {:.0%}",
+    )
+    yield _above(
+        LATENCY,
+        weakness,
+        reading.wait_s,
+        settings.latency_limit_s,
+        "executions begin {:.1f} s after they were given to it, limit {:g} s",
+    )
+    yield _above(
+        CLOCK,
+        weakness,
+        reading.clock_skew_s,
+        settings.clock_skew_limit_s,
+        "its clock is wrong by {:.1f} s, limit {:g} s",
+    )
+
+
+def _above(kind: str, health: Health, value: float | None, limit: float, words: str) -> _Gauge:
+    if value is None:
+        return _Gauge(kind, health, False, True, "")
+    is_over, is_calm = value > limit, value <= limit * (1 - SLACK)
+    said = words.format(value, limit) if is_over else ""
+    return _Gauge(kind, health, is_over, is_calm, said, value, limit)
+
+
+def _disk(usage: float | None, free_mb: float | None, limit_mb: float) -> _Gauge:
+    """Both count: of a large disk a small share is much, and a small one may be full of nothing."""
+    if free_mb is None:
+        return _Gauge(DISK, Health.UNHEALTHY, False, True, "")
+    share = 1.0 if usage is None else usage
+    is_over = free_mb < limit_mb and share > DISK_SHARE
+    is_calm = free_mb >= limit_mb * (1 + SLACK) or share <= 1 - (1 - DISK_SHARE) * (1 + SLACK)
+    words = f"{free_mb:.0f} MB of its disk are free, limit {limit_mb:g} MB"
+    return _Gauge(DISK, Health.UNHEALTHY, is_over, is_calm, words, free_mb, limit_mb)

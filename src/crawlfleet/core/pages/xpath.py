@@ -1,0 +1,62 @@
+"""Which XPath expressions take no longer than a page is long.
+
+XPath can compare everything with everything: `//a[count(//b) > 1]` takes the square of the page,
+and nothing inside the engine bounds that. An expression is harmless if it goes down once and looks
+at names, attributes and positions on its way; whatever else it is may be harmless as well, but
+that is not worked out.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from crawlfleet.model.crawl.extraction import FieldPlan, Language, Plan
+
+_NAME: Final = r"[A-Za-z_][\w.-]*"
+_TEXT: Final = r"(?:\"[^\"]*\"|'[^']*')"
+_VALUE: Final = rf"(?:@{_NAME}|normalize-space\(@{_NAME}\)|{_TEXT}|\d+|position\(\)|last\(\))"
+_TEST: Final = (
+    rf"(?:{_VALUE}(?:\s*(?:=|!=|<|>|<=|>=|-)\s*{_VALUE})?"
+    rf"|(?:contains|starts-with)\(\s*{_VALUE}\s*,\s*{_TEXT}\s*\))"
+)
+_PREDICATE: Final = rf"(?:\[\s*{_TEST}(?:\s+(?:and|or)\s+{_TEST})*\s*\])"
+_STEP: Final = rf"(?:{_NAME}|\*|@{_NAME}|@\*|text\(\)){_PREDICATE}*"
+_HARMLESS: Final = re.compile(rf"\.?//?{_STEP}(?:/{_STEP})*", re.ASCII)
+NOTHING: Final = "/.."
+"""An expression that finds nothing: the root has nothing above it."""
+
+
+def is_harmless(expression: str) -> bool:
+    """Whether it takes time in proportion to the page, whatever the page is."""
+    return _HARMLESS.fullmatch(expression.strip()) is not None
+
+
+def needs_care(plan: Plan) -> bool:
+    """Whether there is a page on which the plan takes very long."""
+    fields = (*plan.flat, *plan.groups, *plan.page)
+    return any(_is_dear(field) for field in fields)
+
+
+def without_xpath(plan: Plan) -> Plan:
+    """The same plan, where no XPath finds anything."""
+    return msgspec.structs.replace(
+        plan,
+        flat=tuple(map(_emptied, plan.flat)),
+        groups=tuple(map(_emptied, plan.groups)),
+        page=tuple(map(_emptied, plan.page)),
+    )
+
+
+def _is_dear(field: FieldPlan) -> bool:
+    if field.query.language is not Language.XPATH:
+        return any(_is_dear(inner) for inner in field.fields)
+    # In a group each field is looked for in each match, and matches may lie within each other.
+    return bool(field.fields) or not is_harmless(field.query.expression)
+
+
+def _emptied(field: FieldPlan) -> FieldPlan:
+    query = field.query
+    if query.language is Language.XPATH:
+        query = msgspec.structs.replace(query, expression=NOTHING)
+    return msgspec.structs.replace(field, query=query, fields=tuple(map(_emptied, field.fields)))

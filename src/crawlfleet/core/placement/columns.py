@@ -1,0 +1,240 @@
+"""The nodes as columns of numbers: what a plan calculates on, and what a strategy sees of it.
+
+A `Draft` is a copy of all that placing changes; the plan writes its placements into it, so that
+the next group sees what the groups before it took. `NodeColumns` is a strategy's view of the
+nodes that can take the work: one entry per node in each column, always in the same order.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlfleet.core.placement.filters import NodeClass
+from crawlfleet.core.placement.resources import SLOTS, UNITS, demanded
+from crawlfleet.model.resources import RESOURCE_NAMES, Resources
+from crawlfleet.model.task import Requirement
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+REMEMBERED_ANSWERS: Final = 4096
+
+
+class NodeClasses:
+    """The classes that nodes belong to, numbered, and what was found out about each."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[NodeClass, int] = {}
+        self._kinds: list[NodeClass] = []
+        self._answers: dict[Hashable, Floats] = {}
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __getitem__(self, number: int) -> NodeClass:
+        return self._kinds[number]
+
+    def number(self, kind: NodeClass) -> int:
+        """The number of a class; a new one when it was not known."""
+        known = self._numbers.get(kind)
+        if known is None:
+            known = self._numbers[kind] = len(self._kinds)
+            self._kinds.append(kind)
+        return known
+
+    def answers(self, key: Hashable, ask: Callable[[NodeClass], float]) -> Floats:
+        """`ask`'s answer for each class, by number; each class is asked once for a key."""
+        known = self._answers.get(key)
+        if known is not None and len(known) == len(self._kinds):
+            return known
+        if known is None:
+            known = np.empty(0)
+            if len(self._answers) >= REMEMBERED_ANSWERS:
+                self._answers.clear()
+        new = [float(ask(kind)) for kind in self._kinds[len(known) :]]
+        self._answers[key] = known = np.concatenate([known, new])
+        return known
+
+
+class Draft:
+    """The changing columns of a fleet, copied, for trying out placements."""
+
+    def __init__(
+        self,
+        *,
+        capacity: Floats,
+        inverse: Floats,
+        reserved: Floats,
+        ahead: Floats,
+        load: Floats,
+        active: Floats,
+        turn: Floats,
+        weight: Floats,
+        accepting: NDArray[np.bool_],
+        class_of: Rows,
+        classes: NodeClasses,
+        experience: dict[Any, NDArray[np.bool_]],
+    ) -> None:
+        self.capacity = capacity
+        self.inverse = inverse
+        self.free = capacity - reserved
+        """Of the nodes' own; of slots less than nothing where work lies ready."""
+        self._ahead = ahead
+        self.takes_ahead = bool(ahead.any())
+        """Whether work may lie ready at any node."""
+        self.load = load
+        self.active = active.copy()
+        self.turn = turn.copy()
+        self.weight = weight
+        self.class_of = class_of
+        self.classes = classes
+        self.experience = experience
+        self.open = np.flatnonzero(accepting)
+        self._with_slot: dict[bool, Rows] = {}
+        self._share: Floats | None = None
+        self._last_turn = float(turn.max(initial=0.0))
+
+    @property
+    def share(self) -> Floats:
+        """How much of its scarcest resource is reserved on each node: 0 empty, 1 full, more when
+        work lies ready."""
+        if self._share is None:
+            used = (self.capacity - self.free) * self.inverse
+            self._share = np.maximum.reduce(used, axis=0)
+        return self._share
+
+    def candidates(self, demand: Resources, *, ahead: bool) -> Rows:
+        """The nodes that may have room for such a demand; with `ahead` also where it would only
+        lie ready. On a busy fleet few have a slot, and they are the only ones to look at."""
+        if not demand.slots:
+            return self.open
+        rows = self._with_slot.get(ahead)
+        if rows is None:
+            rows = self.open[self._free(SLOTS, self.open, ahead=ahead) > 0]
+            self._with_slot[ahead] = rows
+        return rows
+
+    def fitting(self, rows: Rows, demand: Resources, *, ahead: bool) -> Rows:
+        """Those of the rows that have the demand free."""
+        for index, amount in demanded(demand):
+            rows = rows[self._free(index, rows, ahead=ahead) >= amount]
+        return rows
+
+    def room(self, rows: Rows, demand: Resources, most: int, *, ahead: bool) -> list[int]:
+        """How many times the demand is free on each row, at most `most`."""
+        if most == 1:
+            return [1] * len(rows)
+        room = np.full(len(rows), float(most))
+        for index, amount in demanded(demand):
+            np.minimum(room, self._free(index, rows, ahead=ahead) // amount, out=room)
+        return room.astype(np.intp).tolist()
+
+    def place(self, order: Rows, demand: Resources) -> None:
+        """Write down that these rows take the demand, one after the other, some repeatedly."""
+        # The last turn of each row counts: unique() finds the first in the reversed order.
+        rows, back, times = np.unique(order[::-1], return_index=True, return_counts=True)
+        for index, amount in demanded(demand):
+            self.free[index][rows] -= amount * times
+        self.active[rows] += times
+        self.turn[rows] = self._last_turn + len(order) - back
+        self._last_turn += len(order)
+        if self._share is not None:
+            self._share[rows] = self._shares(rows)
+
+    def _free(self, index: int, rows: Rows, *, ahead: bool) -> Floats:
+        own: Floats = self.free[index].take(rows)
+        return own + self._ahead.take(rows) if ahead and index == SLOTS else own
+
+    def _shares(self, rows: Rows) -> Floats:
+        used = self.capacity.take(rows, axis=1) - self.free.take(rows, axis=1)
+        used *= self.inverse.take(rows, axis=1)
+        dominant: Floats = np.maximum.reduce(used, axis=0)
+        return dominant
+
+
+class NodeColumns:
+    """The nodes that can take a group of tasks, as a strategy sees them."""
+
+    def __init__(self, draft: Draft, rows: Rows) -> None:
+        self._draft = draft
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def load(self) -> Floats:
+        """The load that each node measured last; 1 is busy, more is overloaded."""
+        return self._draft.load.take(self._rows)
+
+    @property
+    def share(self) -> Floats:
+        """How much of its scarcest resource is reserved: 0 empty, 1 full, more when work lies
+        ready."""
+        return self._draft.share.take(self._rows)
+
+    @property
+    def active(self) -> Floats:
+        """How many executions each node has, those placed by this plan included."""
+        return self._draft.active.take(self._rows)
+
+    @property
+    def turn(self) -> Floats:
+        """When each node was last given work, as a number that only grows; 0 is never."""
+        return self._draft.turn.take(self._rows)
+
+    @property
+    def weight(self) -> Floats:
+        """The label `weight`, or the node's CPU cores; above zero."""
+        return self._draft.weight.take(self._rows)
+
+    def free(self, resource: str) -> Floats:
+        """How much of a resource (a field of `Resources`) is not reserved on each node."""
+        return self._amounts(self._draft.free, resource)
+
+    def capacity(self, resource: str) -> Floats:
+        """How much of a resource (a field of `Resources`) each node has in all."""
+        return self._amounts(self._draft.capacity, resource)
+
+    def share_of(self, demand: Resources) -> Floats:
+        """The share of each node's scarcest resource that one such demand takes.
+
+        What a node does not have at all is left out; the candidates have what their tasks ask.
+        """
+        shares = np.zeros(len(self._rows))
+        for index, amount in demanded(demand):
+            np.maximum(shares, self._draft.inverse[index].take(self._rows) * amount, out=shares)
+        return shares
+
+    def by_class(self, key: Hashable, ask: Callable[[NodeClass], float]) -> Floats:
+        """A number for each node that follows from its class: capabilities, region, labels.
+
+        `ask` is called once per class and its answer kept under `key`, so the key must name all
+        that the answer depends on, the strategy included.
+        """
+        answers = self._draft.classes.answers(("strategy", key), ask)
+        return answers.take(self._draft.class_of.take(self._rows))
+
+    def has_done(self, feature: tuple[str, Any]) -> NDArray[np.bool_]:
+        """Which of the nodes have finished work with this content feature before."""
+        known = self._draft.experience.get(feature)
+        if known is None:
+            return np.zeros(len(self._rows), dtype=np.bool_)
+        return known[self._rows]
+
+    def _amounts(self, column: Floats, resource: str) -> Floats:
+        amounts: Floats = column[RESOURCE_NAMES.index(resource)].take(self._rows)
+        return amounts / UNITS
+
+
+def static_key(requirement: Requirement) -> Hashable:
+    """What the built-in filters look at: requirements that share it share their verdicts."""
+    return (
+        requirement.task_type,
+        requirement.cluster_id,
+        requirement.node_type,
+        requirement.capabilities,
+        requirement.protocol,
+    )

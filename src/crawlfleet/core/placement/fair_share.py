@@ -1,0 +1,121 @@
+"""Whose turn it is while a plan is made: projects one after another, who holds least first.
+
+A project is offered as many of its tasks at a time as take it just beyond the next one, and on a
+large fleet a little more: what is placed together costs little more than a single task. A project
+that is alone is offered all that it has.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.queue import Group, ReadyQueue
+from crawlfleet.core.placement.quota import UNBOUNDED, room_for
+from crawlfleet.core.placement.resources import demanded
+from crawlfleet.core.placement.tenancy import Tenancy, Tenant, dominant_share
+from crawlfleet.model.quota import NO_LIMITS
+from crawlfleet.model.resources import NOTHING, Resources
+from crawlfleet.model.task import Requirement
+
+GRAIN: Final = 0.005
+"""How much of the fleet a project may be given at once, beyond what makes it level."""
+
+
+class Turn:
+    """A project's part in a plan: what it is offered next, and what it was given so far."""
+
+    def __init__(self, line: ReadyQueue, tenant: Tenant, *, ageing_s: float) -> None:
+        self.project_id = tenant.id
+        self.tenant = tenant
+        self._closed: set[int] = set()
+        self._groups = line.groups(self._closed, ageing_s=ageing_s)
+        self._group: Group | None = None
+        self._taken = 0
+        self._room = 0
+
+    def requirement(self) -> Requirement | None:
+        """What its next tasks ask for; `None` when none of them can have more."""
+        allowance, use = self.tenant.allowance, self.tenant.use()
+        if allowance is not NO_LIMITS and not room_for(allowance, use, NOTHING):
+            return None
+        while True:
+            if self._group is None:
+                self._group, self._taken = next(self._groups, None), 0
+            if self._group is None:
+                return None
+            self._room = self._group.size - self._taken
+            if allowance is not NO_LIMITS:
+                wanted = self._group.requirement
+                self._room = min(
+                    self._room, room_for(allowance, use, wanted.demand, wanted.task_type)
+                )
+            if self._room:
+                return self._group.requirement
+            self.close()
+
+    def offer(self, most: int) -> int:
+        """How many of the tasks that ask for this may be placed, of at most so many."""
+        return min(self._room, most)
+
+    def take(self, number: int) -> list[str]:
+        """The next so many of those tasks."""
+        assert self._group is not None, "take comes after requirement"
+        taken = self._group.take(number, beyond=self._taken)
+        self._taken += number
+        self.tenant.book(self._group.requirement.demand, number)
+        self.tenant.served += number / self.tenant.allowance.weight
+        if self._taken >= self._group.size:
+            self._group = None
+        return taken
+
+    def close(self) -> None:
+        """No more of the tasks that ask for this."""
+        if self._group is not None:
+            self._closed.add(self._group.key)
+            self._group = None
+
+
+class Turns:
+    """All projects that have tasks ready, in the order in which they are served."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        tenancy: Tenancy,
+        *,
+        ageing_s: float,
+        totals: Callable[[], Sequence[float]],
+    ) -> None:
+        """`totals` are what the fleet has of each resource, in millionths."""
+        self._heap: list[tuple[float, float, str, Turn]] = []
+        self._totals = totals() if len(lines.projects()) > 1 else ()
+        for project_id, line in lines:
+            tenant = tenancy.tenant(project_id).copy()
+            tenant.served = max(tenant.served, tenancy.clock)
+            self.put_back(Turn(line, tenant, ageing_s=ageing_s))
+
+    def next(self) -> Turn | None:
+        """The project that comes next; it is left out until it is put back."""
+        return heapq.heappop(self._heap)[3] if self._heap else None
+
+    def put_back(self, turn: Turn) -> None:
+        """Let a project have further turns."""
+        tenant = turn.tenant
+        heapq.heappush(self._heap, (self._share(tenant), tenant.served, tenant.id, turn))
+
+    def portion(self, turn: Turn, demand: Resources) -> int:
+        """How many tasks with such a demand a project may be given before another's turn."""
+        if not self._heap:
+            return UNBOUNDED
+        one = [0.0] * len(self._totals)
+        for index, units in demanded(demand):
+            one[index] = units
+        step = dominant_share(one, self._totals) / turn.tenant.allowance.weight
+        behind = self._heap[0][0] - self._share(turn.tenant)
+        return max(int((behind + GRAIN) / step), 1) if step > 0 else 1
+
+    def _share(self, tenant: Tenant) -> float:
+        if not self._totals:
+            return 0.0
+        return dominant_share(tenant.units, self._totals) / tenant.allowance.weight

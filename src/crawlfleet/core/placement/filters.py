@@ -1,0 +1,294 @@
+"""Whether a node may run a task at all: a chain of named filters, each "no" with its reason.
+
+Nodes that are alike in everything that these filters look at form one class, so a verdict is
+found once for a requirement and a class, not once for a task and a node. The order of the
+filters is the order in which they are asked: a node counts under the first that rejects it.
+What changes from minute to minute (status, health, free resources) is not part of the class.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.isolation import CAPABILITY, MISSING
+from crawlfleet.core.nodes.health import NO_NEW_WORK, is_only_busy, phrases_of
+from crawlfleet.core.placement.resources import demanded, units
+from crawlfleet.model.explanation import Reason
+from crawlfleet.model.node import Node, NodeStatus
+from crawlfleet.model.resources import RESOURCE_NAMES, Resources
+from crawlfleet.model.task import Requirement
+
+Pairs = tuple[tuple[str, Any], ...]
+
+FIRST_FILTERS: Final = (
+    "status",
+    "health",
+    "cluster",
+    "task_type",
+    "node_type",
+    "protocol",
+    "capabilities",
+    "reservation",
+)
+LAST_FILTER: Final = "resources"
+PROTOCOL_CAPABILITY: Final = "protocol"
+"""Under which the master notes what a node speaks."""
+OPEN, STATUS, HEALTH, CLUSTER, RESERVED = 0, 1, 2, 3, 8
+"""Verdicts: zero is a yes, any other number a place (from one) in `filter_names`."""
+BUSY: Final = -1
+"""`OPEN` while the node has nothing to do, else `HEALTH`."""
+
+
+class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes of one kind have in common: all that filters may look at.
+
+    `capabilities` and `labels` are sorted pairs; `capability` and `label` look one up.
+    """
+
+    cluster_id: str
+    node_type: str
+    region: str | None
+    task_types: frozenset[str]
+    capabilities: Pairs
+    labels: tuple[tuple[str, str], ...]
+
+    def capability(self, name: str) -> Any:
+        """What the node says of a capability; `None` when it does not mention it."""
+        return next((value for key, value in self.capabilities if key == name), None)
+
+    def label(self, name: str) -> str | None:
+        """The value of a label."""
+        return next((value for key, value in self.labels if key == name), None)
+
+
+UserFilter = Callable[[NodeClass, Requirement], str | None]
+"""A filter of a plug-in: `None` lets the node pass, a text is the reason why not.
+
+It must depend on its arguments alone: the answer is remembered for the class.
+"""
+Filters = Mapping[str, UserFilter]
+
+
+def class_of(node: Node) -> NodeClass:
+    """The class that a node belongs to."""
+    return NodeClass(
+        cluster_id=node.cluster_id,
+        node_type=node.node_type,
+        region=node.region,
+        task_types=frozenset(node.task_types),
+        capabilities=sorted_pairs(
+            # Reasons are for people, and differ between machines that are of one kind.
+            {name: value for name, value in node.capabilities.items() if name != MISSING}
+        ),
+        labels=tuple(sorted(node.labels.items())),
+    )
+
+
+def sorted_pairs(values: Mapping[str, Any]) -> Pairs:
+    """A mapping as something that can be hashed: sorted pairs, lists as sorted tuples."""
+    if not values:
+        return ()
+    return tuple(sorted((name, _frozen(value)) for name, value in values.items()))
+
+
+def filter_names(filters: Iterable[str]) -> tuple[str, ...]:
+    """The names of all filters in the order in which they are asked."""
+    return (*FIRST_FILTERS, *filters, LAST_FILTER)
+
+
+def closed_by(node: Node) -> int:
+    """`OPEN` when the node takes new work, `BUSY`, or the number of the filter that says no."""
+    if node.status is not NodeStatus.ONLINE:
+        return STATUS
+    if node.health not in NO_NEW_WORK:
+        return OPEN
+    return BUSY if is_only_busy(node) else HEALTH
+
+
+def class_verdict(requirement: Requirement, kind: NodeClass, filters: Filters) -> float:
+    """`OPEN`, or the number of the first filter that rejects this class for good."""
+    first = next(class_reasons(requirement, kind, filters), None)
+    return OPEN if first is None else filter_names(filters).index(first.filter) + 1
+
+
+def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -> Iterator[Reason]:
+    """Everything that speaks against all nodes of a class, in the order of the filters."""
+    if requirement.cluster_id != kind.cluster_id:
+        yield Reason(
+            "cluster",
+            f"the task belongs to cluster {requirement.cluster_id!r},"
+            f" the node to {kind.cluster_id!r}",
+            "other_cluster",
+            {"task": requirement.cluster_id, "node": kind.cluster_id},
+        )
+    if kind.task_types and requirement.task_type not in kind.task_types:
+        yield Reason(
+            "task_type",
+            f"the node has no executor for {requirement.task_type!r}",
+            "no_executor",
+            {"task_type": requirement.task_type},
+        )
+    if requirement.node_type is not None and requirement.node_type != kind.node_type:
+        yield Reason(
+            "node_type",
+            f"needs {requirement.node_type!r}, the node is {kind.node_type!r}",
+            "other_type",
+            {"needs": requirement.node_type, "has": kind.node_type},
+        )
+    if (speaks := _protocol_of(kind)) < requirement.protocol:
+        yield Reason(
+            "protocol",
+            f"the node speaks protocol {speaks}, and shards need {requirement.protocol}:"
+            " install a newer crawlfleet there",
+            "too_old",
+            {"needs": requirement.protocol, "has": speaks},
+        )
+    for name, need in requirement.capabilities:
+        has = kind.capability(name)
+        missing = shortfall(need, has)
+        if missing is not None:
+            yield _lack(name, missing, has)
+    for name, accepts in filters.items():
+        message = _asked(accepts, kind, requirement)
+        if message is not None:
+            yield Reason(name, message)
+
+
+def _protocol_of(kind: NodeClass) -> int:
+    """What the nodes of a class speak; the first where they did not say."""
+    told = kind.capability(PROTOCOL_CAPABILITY)
+    return told if isinstance(told, int) else 1
+
+
+def node_reasons(node: Node, *, is_idle: bool = False) -> Iterator[Reason]:
+    """What speaks against giving this node any new work now."""
+    if node.status is not NodeStatus.ONLINE:
+        yield Reason(
+            "status", f"the node is {node.status}", "not_online", {"status": str(node.status)}
+        )
+    if node.health in NO_NEW_WORK and not (is_idle and is_only_busy(node)):
+        why = f": {node.health_reason}" if node.health_reason else ""
+        yield Reason(
+            "health",
+            f"the node is {node.health}{why}",
+            "not_healthy",
+            {"health": str(node.health)},
+            phrases_of(node.conditions),
+        )
+
+
+def resource_reasons(need: Resources, capacity: Resources, free: Resources) -> Iterator[Reason]:
+    """Which resources are too small for ever, and which are only taken now."""
+    for index, amount in demanded(need):
+        name = RESOURCE_NAMES[index]
+        asked, whole, left = (getattr(each, name) for each in (need, capacity, free))
+        if amount > units(capacity)[index]:
+            yield Reason(
+                LAST_FILTER,
+                f"{name}: needs {asked:g}, the node has only {whole:g} in all",
+                "too_small",
+                {"name": name, "needs": asked, "has": whole},
+            )
+        elif amount > units(free)[index]:
+            yield Reason(
+                LAST_FILTER,
+                f"{name}: needs {asked:g}, {left:g} of {whole:g} is free",
+                "taken",
+                {"name": name, "needs": asked, "free": left, "has": whole},
+            )
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """What a capability lacks for a need."""
+
+    needs: str
+    is_level: bool
+    """Whether `needs` is a lowest level, rather than names."""
+    has: str
+
+    def __str__(self) -> str:
+        least = "at least " if self.is_level else ""
+        return f"needs {least}{self.needs}, the node has {self.has}"
+
+
+def shortfall(need: Any, has: Any) -> Shortfall | None:
+    """What a capability lacks for a need; `None` when it is enough.
+
+    A number is a minimum level and a flag is level 1; a list must be contained; a text must be
+    equal or contained. On the node's side `true`, a name and a list that is not empty are
+    level 1, and a number written as text is that number. Asking for nothing (`false`, 0, an
+    empty text or list) is always met; "some" (`true`) does not say that a named thing is there.
+    """
+    if not need:
+        return None
+    if isinstance(need, bool | int | float):
+        if _level(has) >= need:
+            return None
+        return Shortfall(f"{float(need):g}", True, _shown(has))
+    offered = _names(has)
+    missing = [name for name in _names(need) if name not in offered]
+    if not missing:
+        return None
+    return Shortfall(", ".join(missing), False, _shown(has))
+
+
+def _lack(name: str, missing: Shortfall, has: Any) -> Reason:
+    """The words of the filter `capabilities`."""
+    if name == CAPABILITY and missing.is_level:
+        # People know levels by their names. A node without a sandbox has none at all.
+        known = has is not None and not isinstance(has, str | bool)
+        missing = Shortfall(f"L{missing.needs}", True, f"L{has:g}" if known else "none")
+    code = "level_missing" if missing.is_level else "names_missing"
+    if not has:
+        code = "capability_missing"
+    return Reason(
+        "capabilities",
+        f"{name}: {missing}",
+        code,
+        {"name": name, "needs": missing.needs, "has": missing.has},
+    )
+
+
+def _level(has: Any) -> float:
+    if isinstance(has, bool | int | float):
+        return float(has)
+    if isinstance(has, str):
+        try:
+            return float(has)
+        except ValueError:
+            return 1.0 if has else 0.0
+    return 1.0 if has else 0.0
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """The names that a capability lists; a flag lists none."""
+    if isinstance(value, tuple | list):
+        return tuple(map(str, value))
+    if value is None or isinstance(value, bool):
+        return ()
+    return (f"{value:g}" if isinstance(value, float) else str(value),)
+
+
+def _shown(has: Any) -> str:
+    if has is None or has is False or has in ((), ""):
+        return "none"
+    if has is True:
+        return "it, but does not say which or how much"
+    return ", ".join(_names(has))
+
+
+def _asked(accepts: UserFilter, kind: NodeClass, requirement: Requirement) -> str | None:
+    """A plug-in's answer; one that fails says no, since nobody knows what it guards."""
+    try:
+        return accepts(kind, requirement)
+    except Exception as error:
+        return f"the filter failed: {type(error).__name__}: {error}"
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return sorted_pairs(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return tuple(sorted((_frozen(each) for each in value), key=repr))
+    return value

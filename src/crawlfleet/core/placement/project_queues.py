@@ -1,0 +1,111 @@
+"""Tasks that wait for a node, each project's in a line of its own.
+
+So a project's backlog costs the others nothing: whose turn it is says the tenancy, and which of
+its tasks comes first says the project's own queue.
+"""
+
+from collections.abc import Collection, Iterator
+
+from crawlfleet.core.placement.queue import ReadyQueue
+from crawlfleet.model.project import DEFAULT_PROJECT
+from crawlfleet.model.task import Requirement
+
+
+class Lines:
+    """The queues of all projects that have tasks ready."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, ReadyQueue] = {}
+        self._homes: dict[str, ReadyQueue] = {}
+        """By task, in the order in which they came."""
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+    def __contains__(self, task_id: str) -> bool:
+        return task_id in self._homes
+
+    def __iter__(self) -> Iterator[tuple[str, ReadyQueue]]:
+        """The projects that have something ready, each with its queue."""
+        return iter(self._lines.items())
+
+    def add(
+        self,
+        task_id: str,
+        requirement: Requirement,
+        *,
+        priority: int,
+        created_at: float,
+        category: str = "",
+        project_id: str = DEFAULT_PROJECT,
+        deadline: float | None = None,
+    ) -> None:
+        """Let a task wait; one that waits already is placed anew (its priority may differ)."""
+        self._homes.pop(task_id, None)
+        line = self._lines.get(project_id)
+        if line is None:
+            line = self._lines[project_id] = ReadyQueue(project_id)
+        line.add(
+            task_id,
+            requirement,
+            priority=priority,
+            created_at=created_at,
+            category=category,
+            deadline=deadline,
+        )
+        self._homes[task_id] = line
+
+    def discard(self, task_id: str) -> None:
+        """The task does not wait any more: placed, cancelled, or never here."""
+        line = self._homes.pop(task_id, None)
+        if line is None:
+            return
+        line.discard(task_id)
+        if not line:
+            del self._lines[line.project_id]
+
+    def projects(self) -> Collection[str]:
+        """Those that have something ready."""
+        return self._lines.keys()
+
+    def project_of(self, task_id: str) -> str:
+        """Whose a task is that is ready; `KeyError` for another."""
+        return self._homes[task_id].project_id
+
+    def waiting(self, project_id: str) -> int:
+        """How many tasks of a project are ready."""
+        line = self._lines.get(project_id)
+        return len(line) if line is not None else 0
+
+    def requirements(self, project_id: str | None = None) -> dict[Requirement, int]:
+        """What is asked for, and by how many tasks; of all projects, or of one."""
+        asked: dict[Requirement, int] = {}
+        for id, line in self._lines.items():
+            if project_id in (None, id):
+                for requirement, tasks in line.requirements().items():
+                    asked[requirement] = asked.get(requirement, 0) + tasks
+        return asked
+
+    def waiting_for(self, requirement: Requirement) -> int:
+        """How many tasks ask for this."""
+        return sum(line.waiting_for(requirement) for line in self._lines.values())
+
+    def oldest(self, requirement: Requirement) -> float | None:
+        """When the oldest of those was made that are first in a project's line for this."""
+        made = (line.oldest(requirement) for line in self._lines.values())
+        return min((at for at in made if at is not None), default=None)
+
+    def first(self, requirement: Requirement) -> str | None:
+        """Of the tasks that are first in a project's line for this, the oldest."""
+        found = (
+            (line.made_at(first), first)
+            for line in self._lines.values()
+            if (first := line.first(requirement)) is not None
+        )
+        return min(found, default=(0.0, None))[1]
+
+    def longest_ready(self) -> float | None:
+        """When the task was made that has been ready for the longest time."""
+        for task_id, line in self._homes.items():
+            return line.made_at(task_id)
+        return None

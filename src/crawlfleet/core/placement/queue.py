@@ -1,0 +1,286 @@
+"""Which ready task comes first: priority, then age, and no category before all others.
+
+A task's rank is `created_at - priority x ageing_s`, the lower the sooner: waiting for `ageing_s`
+is worth one step of priority, and since all wait alike the rank never changes. Ranks that lie in
+the same band (a tenth of `ageing_s`, at most a minute) count as equal: within a band tasks that
+ask for the same are placed together, and the categories take turns by how much each was served.
+Between bands, and among tasks of one band that ask for the same in one category, order is strict.
+
+A deadline counts as if the task had been made `ageing_s` before it: of two with a deadline the one
+comes first whose deadline does, both come before those that have none and are as young, and none
+gains more than a step of priority.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from math import floor
+from typing import Final, NamedTuple
+
+from crawlfleet.core.placement.lanes import Backlog, Band, Entry, Lane
+from crawlfleet.model.task import Requirement
+
+USUAL_AGEING_S: Final = 600.0
+WIDEST_BAND_S: Final = 60.0
+WITHOUT_AGEING_S: Final = 1e9
+FIRST_TURN: Final = 16
+"""How many tasks each category may place in the first round of a band; rounds then double."""
+
+
+class _Waiting(NamedTuple):
+    """A task in the queue, and where it stands."""
+
+    addition: int
+    backlog: Backlog
+    band: int
+    category: str
+    priority: int
+    created_at: float
+    deadline: float | None
+
+
+class _Portion(NamedTuple):
+    """A stretch of a lane that one round of a band offers."""
+
+    lane: Lane
+    start: int
+    stop: int
+    served: int
+    """How much the lane's category was served before this stretch."""
+
+
+class Group:
+    """Tasks of one band that ask for the same: as many of the first as wanted may be taken."""
+
+    __slots__ = ("_is_live", "_portions", "key", "requirement", "size")
+
+    def __init__(
+        self,
+        backlog: Backlog,
+        portions: list[_Portion],
+        is_live: Callable[[Entry], bool],
+    ) -> None:
+        self.requirement = backlog.requirement
+        self.key = backlog.key
+        """Put into `closed` of `ReadyQueue.groups`, it ends all groups of this requirement."""
+        self.size = sum(portion.stop - portion.start for portion in portions)
+        self._portions = portions
+        self._is_live = is_live
+
+    def take(self, number: int, *, beyond: int = 0) -> list[str]:
+        """The ids of the first tasks beyond so many, in order; the queue keeps them until they are
+        discarded."""
+        until = beyond + number
+        if len(self._portions) == 1:
+            lane, start, stop, _ = self._portions[0]
+            entries = lane.first(min(start + until, stop), self._is_live)
+            return [entry[1] for entry in entries[start + beyond :]]
+        turns = []
+        for lane, start, stop, served in self._portions:
+            entries = lane.first(min(start + until, stop), self._is_live)[start:]
+            turns += [(served + place, entry) for place, entry in enumerate(entries)]
+        turns.sort()
+        return [entry[1] for _, entry in turns[beyond:until]]
+
+
+class ReadyQueue:
+    """Tasks of a project that wait for a node, in the order in which they should be placed."""
+
+    def __init__(self, project_id: str = "") -> None:
+        self.project_id = project_id
+        self._ageing_s = USUAL_AGEING_S
+        self._tasks: dict[str, _Waiting] = {}
+        self._backlogs: dict[Requirement, Backlog] = {}
+        self._bands: dict[int, Band] = {}
+        self._additions = 0
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __contains__(self, task_id: str) -> bool:
+        return task_id in self._tasks
+
+    def add(
+        self,
+        task_id: str,
+        requirement: Requirement,
+        *,
+        priority: int,
+        created_at: float,
+        category: str = "",
+        deadline: float | None = None,
+    ) -> None:
+        """Let a task wait; one that waits already is placed anew (its priority may differ)."""
+        self.discard(task_id)
+        backlog = self._backlogs.get(requirement)
+        self._additions += 1
+        if backlog is None:
+            backlog = Backlog(requirement, self._additions)
+            self._backlogs[requirement] = backlog
+        since = created_at if deadline is None else min(created_at, deadline - self._ageing_s)
+        rank = since - priority * self._ageing_s
+        band = floor(rank / min(self._ageing_s / 10, WIDEST_BAND_S))
+        backlog.lane(band, category).add((rank, task_id, self._additions))
+        backlog.live += 1
+        if band not in self._bands:
+            self._bands[band] = Band()
+        self._bands[band].enter(category)
+        self._tasks[task_id] = _Waiting(
+            self._additions, backlog, band, category, priority, created_at, deadline
+        )
+
+    def discard(self, task_id: str) -> None:
+        """The task does not wait any more: placed, cancelled, or never here."""
+        task = self._tasks.pop(task_id, None)
+        if task is None:
+            return
+        backlog, band, category = task.backlog, task.band, task.category
+        lane = backlog.bands[band][category]
+        lane.live -= 1
+        if lane.live:
+            lane.sweep(self._is_live)
+        else:
+            backlog.forget_lane(band, category)
+        backlog.live -= 1
+        if not backlog.live:
+            del self._backlogs[backlog.requirement]
+        self._bands[band].leave(category)
+        if not self._bands[band].waiting:
+            del self._bands[band]
+
+    def requirements(self) -> dict[Requirement, int]:
+        """What is asked for, and by how many tasks."""
+        return {requirement: backlog.live for requirement, backlog in self._backlogs.items()}
+
+    def waiting_for(self, requirement: Requirement) -> int:
+        """How many tasks ask for this."""
+        backlog = self._backlogs.get(requirement)
+        return backlog.live if backlog else 0
+
+    def oldest(self, requirement: Requirement) -> float | None:
+        """When the first task in line for this was made."""
+        first = self.first(requirement)
+        return None if first is None else self._tasks[first].created_at
+
+    def first(self, requirement: Requirement) -> str | None:
+        """The task that is first in line for this."""
+        backlog = self._backlogs.get(requirement)
+        if backlog is None:
+            return None
+        lanes = backlog.bands[backlog.order[0]].values()
+        return min(lane.first(1, self._is_live)[0] for lane in lanes)[1]
+
+    def made_at(self, task_id: str) -> float:
+        """When a task that waits here was made."""
+        return self._tasks[task_id].created_at
+
+    def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[Group]:
+        """What to place, first things first; nothing is removed from the queue.
+
+        The caller adds a group's `key` to `closed` to be offered no more of its requirement. It
+        costs a little for each different requirement, and then only for what is offered. The
+        queue must not be changed between two steps. Zero or less for `ageing_s` means none.
+        """
+        ageing_s = ageing_s if ageing_s > 0 else WITHOUT_AGEING_S
+        if ageing_s != self._ageing_s:
+            self._rank_anew(ageing_s)
+        heads = [(backlog.order[0], backlog.key, backlog) for backlog in self._backlogs.values()]
+        heapq.heapify(heads)
+        while heads:
+            band = heads[0][0]
+            backlogs = []
+            while heads and heads[0][0] == band:
+                backlogs.append(heapq.heappop(heads)[2])
+            yield from self._band_groups(band, backlogs, closed)
+            for backlog in backlogs:
+                place = bisect_left(backlog.order, band) + 1
+                if backlog.key not in closed and place < len(backlog.order):
+                    heapq.heappush(heads, (backlog.order[place], backlog.key, backlog))
+
+    def _band_groups(self, band: int, backlogs: list[Backlog], closed: set[int]) -> Iterator[Group]:
+        categories = self._bands[band].categories.values()
+        if sum(each.waiting > 0 for each in categories) > 1:
+            yield from self._rounds(band, backlogs, closed)
+            return
+        whole = []
+        for backlog in backlogs:
+            (lane,) = backlog.bands[band].values()
+            head = lane.first(1, self._is_live)[0]
+            whole.append((head, backlog, [_Portion(lane, 0, lane.live, 0)]))
+        whole.sort(key=lambda group: group[0])
+        for _, backlog, portions in whole:
+            if backlog.key not in closed:
+                yield Group(backlog, portions, self._is_live)
+
+    def _rounds(self, band: int, backlogs: list[Backlog], closed: set[int]) -> Iterator[Group]:
+        """Offer each category its share of a round, then a round twice as large, to the end."""
+        by_category: dict[str, list[tuple[Backlog, Lane]]] = {}
+        for backlog in backlogs:
+            for category, lane in backlog.bands[band].items():
+                by_category.setdefault(category, []).append((backlog, lane))
+        turns = self._bands[band].categories
+        served = {category: turns[category].served for category in by_category}
+        offered: dict[Lane, int] = {}
+        turn = max(FIRST_TURN, *map(len, by_category.values()))
+        level = min(served.values()) + turn
+        while by_category:
+            portions = []
+            for category in list(by_category):
+                lanes = by_category[category] = [
+                    (backlog, lane)
+                    for backlog, lane in by_category[category]
+                    if backlog.key not in closed and offered.get(lane, 0) < lane.live
+                ]
+                if not lanes:
+                    del by_category[category]
+                    continue
+                share = -(-max(level - served[category], 0) // len(lanes))
+                before = served[category]
+                for backlog, lane in lanes:
+                    start = offered.get(lane, 0)
+                    stop = offered[lane] = min(start + share, lane.live)
+                    served[category] += stop - start
+                    if stop > start:
+                        portions.append((backlog, _Portion(lane, start, stop, before)))
+            yield from self._by_requirement(portions, closed)
+            level += turn
+            turn *= 2
+
+    def _by_requirement(
+        self, portions: list[tuple[Backlog, _Portion]], closed: set[int]
+    ) -> Iterator[Group]:
+        """The groups of a round: the category that was served least goes first."""
+        portions.sort(key=lambda pair: pair[0].key)
+        groups = []
+        for _, pairs in groupby(portions, key=lambda pair: pair[0].key):
+            own = list(pairs)
+            first = min(
+                (portion.served, portion.lane.first(portion.start + 1, self._is_live)[-1])
+                for _, portion in own
+            )
+            groups.append((first, own[0][0], [portion for _, portion in own]))
+        groups.sort(key=lambda group: group[0])
+        for _, backlog, stretches in groups:
+            if backlog.key not in closed:
+                yield Group(backlog, stretches, self._is_live)
+
+    def _is_live(self, entry: Entry) -> bool:
+        task = self._tasks.get(entry[1])
+        return task is not None and task.addition == entry[2]
+
+    def _rank_anew(self, ageing_s: float) -> None:
+        """Order everything by another ageing."""
+        tasks, self._tasks = self._tasks, {}
+        self._backlogs.clear()
+        self._bands.clear()
+        self._ageing_s = ageing_s
+        for task_id, task in tasks.items():
+            self.add(
+                task_id,
+                task.backlog.requirement,
+                priority=task.priority,
+                created_at=task.created_at,
+                category=task.category,
+                deadline=task.deadline,
+            )

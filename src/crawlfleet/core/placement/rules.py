@@ -1,0 +1,34 @@
+"""What a fleet is run by: its strategies, its filters, and how waiting counts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from crawlfleet.core.placement.filters import UserFilter
+from crawlfleet.core.placement.strategies import BUILT_IN, Strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How tasks are placed; plug-ins add to `strategies` and `filters` by name."""
+
+    default_strategy: str = "least_loaded"
+    strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
+    filters: Mapping[str, UserFilter] = field(default_factory=dict)
+    ageing_s: float = 600.0
+    """Waiting so long is worth one step of priority; zero or less means no ageing."""
+
+
+def default_rules(
+    *,
+    default_strategy: str = "least_loaded",
+    strategies: Mapping[str, Strategy] | None = None,
+    filters: Mapping[str, UserFilter] | None = None,
+    ageing_s: float = 600.0,
+) -> Rules:
+    """The built-in strategies with those of plug-ins beside them; a plug-in may replace one."""
+    return Rules(
+        default_strategy=default_strategy,
+        strategies={**BUILT_IN, **(strategies or {})},
+        filters=dict(filters or {}),
+        ageing_s=ageing_s,
+    )

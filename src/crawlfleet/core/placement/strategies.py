@@ -1,0 +1,117 @@
+"""Which of the nodes that can take a group of tasks should take it.
+
+A strategy is a plain function: it is given the candidates as columns and gives each a score, the
+lower the better, and a step, by which the score rises with each task of the group that the node
+takes. The plan fills by these numbers; room was checked before and is kept by the plan, so a
+strategy can be wrong about taste but never overcommit. Ties go to the node known longest.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from crawlfleet.core.placement.columns import Floats, NodeColumns
+from crawlfleet.core.placement.filters import NodeClass, Pairs, shortfall
+from crawlfleet.core.placement.regions import distance_km
+from crawlfleet.model.task import Requirement
+
+TIER: Final = 1000.0
+"""More than any load: a difference of one tier is never outweighed by load."""
+DONE_BEFORE: Final = 0.5
+"""What experience with a feature counts beside being able to do it, which counts one."""
+
+
+class Ranking(NamedTuple):
+    """What a strategy thinks of the candidates, in their order."""
+
+    score: Floats
+    """The lower the better; NaN and infinity come last."""
+    step: Floats | float = 0.0
+    """How much a node's score rises with each task that it takes. Zero or less fills the best
+    node up before the next is used."""
+
+
+Strategy = Callable[[NodeColumns, Requirement, int], Ranking]
+"""Called with the candidates, what the tasks ask for, and a seed for whoever needs chance."""
+
+
+def least_loaded(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """The node that would be least loaded with the task: as measured or as reserved."""
+    step = nodes.share_of(requirement.demand)
+    return Ranking(np.maximum(nodes.load, nodes.share) + step, step)
+
+
+def least_tasks(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """The node with the fewest executions; ties by load."""
+    load = least_loaded(nodes, requirement, seed)
+    return Ranking(nodes.active * TIER + load.score, load.step + TIER)
+
+
+def round_robin(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """The node that has waited longest for work."""
+    turn = nodes.turn
+    everyone_else_first = float(turn.max() - turn.min()) + 1.0
+    return Ranking(turn, everyone_else_first)
+
+
+def weighted(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """Executions in proportion to the nodes' weights (label `weight`, else CPU cores)."""
+    step = 1.0 / nodes.weight
+    return Ranking((nodes.active + 1.0) * step, step)
+
+
+def random(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """Any node; each is drawn once before one is drawn again."""
+    return Ranking(np.random.default_rng(seed).random(len(nodes)), 1.0)
+
+
+def geo_location(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """The node nearest to the task's region; ties, and all when it has none, by load."""
+    target = requirement.target_region
+    load = least_loaded(nodes, requirement, seed)
+    if target is None:
+        return load
+    tier = nodes.by_class(
+        ("geo_location", target), lambda kind: round(distance_km(kind.region, target))
+    )
+    return Ranking(tier * TIER + load.score, load.step)
+
+
+def content_based(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """The node that can do, and has done, most of what the content asks for; ties by load."""
+    features = requirement.content_features
+    load = least_loaded(nodes, requirement, seed)
+    if not features:
+        return load
+    match = nodes.by_class(("content_based", features), lambda kind: _matches(features, kind))
+    for feature in features:
+        match[nodes.has_done(feature)] += DONE_BEFORE
+    return Ranking(load.score - match * TIER, load.step)
+
+
+def bin_pack(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
+    """The node that is fullest with the task, filled up first, so that others stay empty."""
+    return Ranking(-(nodes.share + nodes.share_of(requirement.demand)), 0.0)
+
+
+BUILT_IN: Final[Mapping[str, Strategy]] = {
+    "least_loaded": least_loaded,
+    "least_tasks": least_tasks,
+    "round_robin": round_robin,
+    "weighted": weighted,
+    "random": random,
+    "geo_location": geo_location,
+    "content_based": content_based,
+    "bin_pack": bin_pack,
+}
+
+
+def _matches(features: Pairs, kind: NodeClass) -> float:
+    """How many features a node says that it can do: `technology` is among its `technologies`."""
+    return float(sum(_can_do(name, value, kind) for name, value in features))
+
+
+def _can_do(name: str, value: object, kind: NodeClass) -> bool:
+    offered = (kind.capability(word) for word in (name, f"{name}s", f"{name[:-1]}ies"))
+    return any(has is not None and shortfall(value, has) is None for has in offered)

@@ -1,0 +1,157 @@
+"""What each project holds of the fleet, and whose turn it is to get more of it.
+
+Leases are booked here in the same step in which they come and go in the master's copy, by nobody
+else: the book is an index of the live leases, and what is booked for a project without any is
+exactly nothing.
+
+The project that holds least comes next: the share of what it has most of (its dominant share),
+divided by its weight. What nobody else wants, anybody may have. Who holds equally little takes
+turns, by how often each was served for its weight; who comes back after a pause starts level with
+the others and has nothing saved up.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from crawlfleet.core.placement.quota import CPU, MEMORY, Use
+from crawlfleet.core.placement.resources import UNITS, demanded
+from crawlfleet.model.project import Project
+from crawlfleet.model.quota import NO_LIMITS, Allowance
+from crawlfleet.model.resources import RESOURCE_NAMES, Resources
+from crawlfleet.model.usage import DAY_S, UsageHour
+
+
+class Tenant:
+    """A project as placement sees it."""
+
+    __slots__ = ("allowance", "day", "id", "pages", "running", "served", "storage_bytes", "units")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.allowance: Allowance = NO_LIMITS
+        self.running = 0
+        self.units = [0.0] * len(RESOURCE_NAMES)
+        """Reserved by its live leases: whole millionths of each resource."""
+        self.served = 0.0
+        """How much it was given so far, for its weight; on a clock that all projects share."""
+        self.day = 0
+        """Since 1970, by UTC: the one that `pages` are of."""
+        self.pages = 0
+        self.storage_bytes = 0
+
+    def use(self, *, waiting: int = 0) -> Use:
+        """What it has now."""
+        return Use(
+            waiting=waiting,
+            running=self.running,
+            cpu_cores=self.units[CPU] / UNITS,
+            memory_mb=self.units[MEMORY] / UNITS,
+            pages_per_day=self.pages,
+            storage_mb=self.storage_bytes / 1e6,
+        )
+
+    def spend(self, row: UsageHour) -> None:
+        """More was used."""
+        day = int(row.at // DAY_S)
+        if day > self.day:
+            self.begin_day(day)
+        if day == self.day:
+            self.pages += row.pages
+        if row.storage_bytes is not None:
+            self.storage_bytes = row.storage_bytes
+
+    def settle(self, today: UsageHour, *, exact: bool) -> None:
+        """So much was spent today in all; if not `exact`, more may have been since."""
+        self.begin_day(int(today.at // DAY_S))
+        if int(today.at // DAY_S) == self.day:
+            self.pages = today.pages if exact else max(self.pages, today.pages)
+        if today.storage_bytes is not None:
+            self.storage_bytes = today.storage_bytes
+
+    def begin_day(self, day: int) -> bool:
+        """It is this day, or a later one; whether what was spent counts no more."""
+        had = self.pages > 0 and day > self.day
+        if day > self.day:
+            self.day, self.pages = day, 0
+        return had
+
+    def book(self, amount: Resources, times: int) -> None:
+        """So many executions with this reserved for each have begun; ended, when negative."""
+        self.running += times
+        for index, units in demanded(amount):
+            self.units[index] += times * units
+
+    def copy(self) -> "Tenant":
+        """The same, to try out what giving it more would come to."""
+        other = Tenant(self.id)
+        other.allowance, other.running, other.units = self.allowance, self.running, [*self.units]
+        other.served = self.served
+        other.day, other.pages, other.storage_bytes = self.day, self.pages, self.storage_bytes
+        return other
+
+
+class Tenancy:
+    """The book of all projects."""
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, Tenant] = {}
+        self.clock = 0.0
+        """How far the one was served that was given something last."""
+        self.spendings = 0
+        """How often projects have used more."""
+
+    def put(self, project: Project) -> bool:
+        """Take over what a project may have; whether other nodes are kept for it now."""
+        tenant = self.tenant(project.id)
+        before, tenant.allowance = tenant.allowance, project.allowance
+        return before.nodes != project.allowance.nodes
+
+    def tenant(self, project_id: str) -> Tenant:
+        """The project's page in the book; a new one when it has none."""
+        tenant = self._tenants.get(project_id)
+        if tenant is None:
+            tenant = self._tenants[project_id] = Tenant(project_id)
+        return tenant
+
+    def take(self, project_id: str, amount: Resources, times: int = 1) -> None:
+        """So many executions of the project have this reserved each from now on."""
+        tenant = self.tenant(project_id)
+        tenant.book(amount, times)
+        begun = max(tenant.served, self.clock)
+        tenant.served = begun + times / tenant.allowance.weight
+        self.clock = begun + (times - 1) / tenant.allowance.weight
+
+    def give_back(self, project_id: str, amount: Resources, times: int = 1) -> None:
+        """So many executions hold nothing any more; `amount` as it was taken."""
+        self.tenant(project_id).book(amount, -times)
+
+    def spend(self, rows: Iterable[UsageHour]) -> None:
+        """Projects have used more."""
+        for row in rows:
+            self.spendings += 1
+            self.tenant(row.project_id).spend(row)
+
+    def begin_day(self, day: int) -> bool:
+        """Let what was spent on earlier days count no more; whether something was."""
+        begun = [tenant.begin_day(day) for tenant in self._tenants.values()]
+        return any(begun)
+
+    def busy(self) -> list[str]:
+        """The projects that have something running."""
+        return [tenant.id for tenant in self._tenants.values() if tenant.running]
+
+    def reservations(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        """The labels of the nodes that are for one project alone, by project."""
+        return {
+            tenant.id: tuple(sorted(tenant.allowance.nodes.items()))
+            for tenant in self._tenants.values()
+            if tenant.allowance.nodes
+        }
+
+
+def dominant_share(units: Sequence[float], totals: Sequence[float]) -> float:
+    """The largest part of a resource that amounts come to; what the fleet has none of is left
+    out."""
+    return max(
+        (used / total for used, total in zip(units, totals, strict=True) if total > 0),
+        default=0.0,
+    )

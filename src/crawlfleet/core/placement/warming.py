@@ -1,0 +1,93 @@
+"""Which nodes have the environment that a task needs, and which should make it ahead.
+
+Code of a bundle runs in an environment that takes seconds or minutes to make. Work goes first to
+nodes that have it, and for a short while waits for them rather than begin where it would have to
+be made: the patience bounds what that can cost.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from crawlfleet.core.placement.filters import class_of, closed_by
+from crawlfleet.core.placement.fleet import Fleet
+from crawlfleet.core.placement.rules import Rules
+from crawlfleet.model.bundle import CAPABILITY, Bundle
+from crawlfleet.model.node import Node
+from crawlfleet.model.task import Requirement
+
+MOST_ASKED: Final = 4
+"""Nodes that are asked at once to make one environment."""
+
+Making = Mapping[str, Collection[str]]
+"""The nodes that were asked to make environments and may still be at it, by digest."""
+
+
+def hopeful(
+    requirement: Requirement, fleet: Fleet, rules: Rules, making: Making, *, project_id: str = ""
+) -> list[str]:
+    """The nodes that have the environment, or make it now, and could take the task if they had
+    room."""
+    if not requirement.bundle:
+        return []
+    digest = requirement.bundle
+    ids = dict.fromkeys((*fleet.ready(digest), *making.get(digest, ())))
+    return fleet.promising(ids, requirement, rules.filters, project_id)
+
+
+def to_ask_for_work(
+    requirement: Requirement,
+    fleet: Fleet,
+    rules: Rules,
+    making: Making,
+    *,
+    tasks: int,
+    among: Collection[str],
+    project_id: str = "",
+) -> list[str]:
+    """Which nodes of those `among` which to choose should make the environment for so many tasks
+    that wait: as many as these need slots, the emptiest first, beside those that have it or make it
+    already."""
+    has = hopeful(requirement, fleet, rules, making, project_id=project_id)
+    asked = len(making.get(requirement.bundle, ()))
+    others = fleet.promising({*among}.difference(has), requirement, rules.filters, project_id)
+    needed, chosen = tasks - sum(_room(id, requirement, fleet) for id in has), list[str]()
+    for id in _emptiest(others, fleet):
+        if needed <= 0 or asked + len(chosen) >= MOST_ASKED:
+            break
+        if room := _room(id, requirement, fleet):
+            chosen.append(id)
+            needed -= room
+    return chosen
+
+
+def to_ask_for_bundle(bundle: Bundle, nodes: Iterable[Node], fleet: Fleet) -> list[str]:
+    """Which nodes should make the environment of the present version of a bundle before anybody
+    asks for it: those that have another version, or else the emptiest one. None that is kept for
+    other projects: these need not hand their machines anybody else's code."""
+    able = [node.id for node in nodes if _may_run(bundle, node, fleet)]
+    earlier = {
+        id
+        for version in bundle.versions
+        if version.number != bundle.current
+        for id in fleet.ready(version.digest)
+    }
+    used = [id for id in able if id in earlier]
+    return _emptiest(used or able, fleet)[: MOST_ASKED if used else 1]
+
+
+def _may_run(bundle: Bundle, node: Node, fleet: Fleet) -> bool:
+    """Whether a node takes such work now, be there room or not."""
+    if not node.capabilities.get(CAPABILITY) or closed_by(node) > 0 or node.id not in fleet:
+        return False
+    owners = fleet.owners(class_of(node))
+    return fleet.accepts_work(node.cluster_id) and (not owners or bundle.project_id in owners)
+
+
+def _room(id: str, requirement: Requirement, fleet: Fleet) -> int:
+    """How many such tasks find a slot on a node."""
+    return math.floor(fleet.free(id).slots / max(requirement.demand.slots, 1.0))
+
+
+def _emptiest(ids: Sequence[str], fleet: Fleet) -> list[str]:
+    return sorted(ids, key=lambda id: (-fleet.free(id).slots, fleet.load(id), id))

@@ -1,0 +1,259 @@
+"""When a host may be asked for the next page: one clock for each.
+
+Every request uses a slot of its host's clock: pages, retries, redirects and robots.txt alike. The
+delay counts from start to start. What can make it longer, each bounded by `max_delay_s`:
+
+- robots.txt's Crawl-delay;
+- slow answers (`adaptive`): twice what the smoothed latency is above half a second;
+- 429 and 503 (`adaptive`): doubled with each, and a tenth less after each page.
+
+Only a page makes the delay shorter again (`served`). What else comes back may be a wall, and walls
+answer quickly, with whatever status they like: 403, 402, 451, a challenge with a 200, a 404 that
+hides one, a redirect to a captcha. They can make us slower and never quicker.
+
+Beside it there are pauses: Retry-After, obeyed up to a day; and failures in a row, each of which
+doubles the pause, until the host is given up for a while. Answers to requests that were under way
+when a pause began do not count again: sixteen failures at once are one.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.model.crawl.frontier import HostState
+from crawlfleet.model.crawl.parameters import Outcome, Politeness
+
+LONGEST_RETRY_AFTER_S: Final = 86_400.0
+"""A site that asks for more gets this, and the pause says so."""
+
+GIVE_UP_AFTER: Final = 8
+"""Failures in a row after which a host is left alone for a while."""
+GIVEN_UP_S: Final = 1800.0
+LONGEST_GIVEN_UP_S: Final = 6 * 3600.0
+LOST_AFTER: Final = GIVE_UP_AFTER + 2
+"""So many, and the rest of its URLs may be given up too: hours have passed."""
+
+_FIRST_FAILURE_PAUSE_S: Final = 2.0
+_SLOW_S: Final = 0.5
+_SLOWNESS: Final = 2.0
+_SMOOTHING: Final = 0.3
+_FIRST_PENALTY_S: Final = 1.0
+_RECOVERY: Final = 0.9
+_NO_PENALTY_S: Final = 0.05
+
+_UNREACHABLE: Final = frozenset(
+    {Outcome.DNS, Outcome.CONNECT, Outcome.TLS, Outcome.TIMEOUT, Outcome.BAD_RESPONSE}
+)
+_UNASKED: Final = frozenset({Outcome.ROBOTS, Outcome.REFUSED})
+"""Outcomes for which the host was not spoken to."""
+_OVERLOADED: Final = frozenset({429, 503})
+_SERVED: Final = frozenset({Outcome.OK, Outcome.NOT_MODIFIED})
+"""A 304 counts as the page: only who has it knows that it has not changed."""
+_NOT_YET: Final = 202
+"""Accepted, and no page yet: some walls say so while they look at a visitor."""
+
+
+class Pause(NamedTuple):
+    """A host is left alone until then, beyond its usual delay."""
+
+    until: float
+    reason: str
+
+
+class Share(NamedTuple):
+    """How much of a domain or an address one process may ask."""
+
+    delay_s: float
+    """From start to start."""
+    concurrency: int
+
+
+def share_of(politeness: Politeness, hosts: int | None, workers: int) -> Share | None:
+    """What a process may ask of neighbours that are treated as so many hosts, when `workers` of
+    them crawl; `None` when there is no limit. Each gets its part: together they ask no oftener."""
+    if hosts is None:
+        return None
+    return Share(
+        delay_s=politeness.delay_s / hosts * workers,
+        concurrency=max(1, politeness.concurrency * hosts // workers),
+    )
+
+
+class HostClock:
+    """The clock of one host. It has one owner, and changes in place: a slot must cost about as
+    much as a look at it."""
+
+    __slots__ = (
+        "_began",
+        "_floor",
+        "_latency",
+        "_penalty",
+        "_politeness",
+        "_sent_at",
+        "concurrency",
+        "delay_s",
+        "failures",
+        "in_flight",
+        "next_at",
+    )
+
+    def __init__(self, politeness: Politeness, state: HostState | None = None) -> None:
+        self._politeness = politeness
+        self._floor = politeness.delay_s
+        self._latency = 0.0
+        self._penalty = 0.0
+        self._began = 0.0
+        """When the last pause began; what started before has no more to say."""
+        self._sent_at = 0.0
+        self.concurrency = politeness.concurrency
+        """Requests that may be under way at once, as far as this owner's part goes."""
+        self.in_flight = 0
+        self.next_at = 0.0
+        self.failures = 0
+        self.delay_s = self._floor
+        """Between two starts, now."""
+        if state is not None:
+            self.next_at = state.next_at
+            self.failures = state.failures
+            if politeness.adaptive and state.delay_s > self._floor:
+                self._penalty = min(state.delay_s, politeness.max_delay_s)
+                self._settle()
+
+    def grant(self, now: float, want: int = 1) -> int:
+        """How many requests may start now; each has to be given back by `observe` or `release`.
+
+        One at a time where there is a delay. None: ask again at `next_at`, or when one of those
+        in flight has ended.
+        """
+        if want <= 0 or now < self.next_at:
+            return 0
+        free = self.concurrency - self.in_flight
+        if free <= 0:
+            return 0
+        if self.delay_s > 0.0:
+            self.next_at = now + self.delay_s
+            self.in_flight += 1
+            return 1
+        slots = min(free, want)
+        self.in_flight += slots
+        return slots
+
+    def release(self, slots: int = 1) -> None:
+        """Give slots back that were not used."""
+        self.in_flight = max(self.in_flight - slots, 0)
+
+    def sent(self, at: float) -> None:
+        """A request went out then, maybe well after it was granted: connecting takes its time.
+        The host counts from what it sees."""
+        self._sent_at = at
+        if self.delay_s > 0.0 and self.next_at < at + self.delay_s:
+            self.next_at = at + self.delay_s
+
+    def observe(
+        self,
+        outcome: Outcome,
+        status: int,
+        latency_s: float,
+        retry_after_s: float | None,
+        now: float,
+    ) -> Pause | None:
+        """A request has ended so: give its slot back, and learn from it what makes us slower. The
+        pause that begins with it, if any, to be told of."""
+        if self.in_flight:
+            self.in_flight -= 1
+        if outcome is Outcome.OK and not self.failures and not self._politeness.adaptive:
+            return None  # nothing to learn: the way of nearly every page of a fast crawl
+        if outcome in _UNASKED:
+            return None
+        news = now - latency_s >= self._began
+        if outcome in _UNREACHABLE:
+            return self._failed(outcome, now) if news else None
+        self.failures = 0
+        pause = None
+        if self._politeness.adaptive:
+            if latency_s > self._latency:
+                self._latency += _SMOOTHING * (latency_s - self._latency)
+            if status in _OVERLOADED and news:
+                pause = self._overloaded(status, now)
+            self._settle()
+        if retry_after_s and retry_after_s > 0.0 and status >= 300:
+            pause = self._told(retry_after_s, now) or pause
+        return pause
+
+    def served(self, outcome: Outcome, status: int, latency_s: float) -> None:
+        """What was observed has been read and judged so: a page shortens the delay."""
+        if not self._politeness.adaptive or outcome not in _SERVED or status == _NOT_YET:
+            return
+        if latency_s < self._latency:
+            self._latency += _SMOOTHING * (latency_s - self._latency)
+        self._recover()
+        self._settle()
+
+    def crawl_delay(self, seconds: float | None) -> str | None:
+        """Take over what robots.txt asks for; what to tell when it asks for more than it gets."""
+        most = max(self._politeness.max_delay_s, self._politeness.delay_s)
+        self._floor = max(self._politeness.delay_s, min(seconds or 0.0, most))
+        self._settle()
+        if self.delay_s > 0.0:
+            self.next_at = max(self.next_at, self._sent_at + self.delay_s)
+        if seconds is not None and seconds > most:
+            return f"Crawl-delay of {seconds:g} s is shortened to {most:g} s (`max_delay_s`)"
+        return None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the host is left alone for a while, since nothing reaches it."""
+        return self.failures >= GIVE_UP_AFTER
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was still unreachable after that: what waits for it need not wait on."""
+        return self.failures >= LOST_AFTER
+
+    def state(self, before: HostState) -> HostState:
+        """What must move with the host; robots.txt and cookies are as they were before."""
+        return msgspec.structs.replace(
+            before, next_at=self.next_at, delay_s=self.delay_s, failures=self.failures
+        )
+
+    def _settle(self) -> None:
+        delay = max(self._floor, self._penalty)
+        if self._latency > _SLOW_S and self._politeness.adaptive:
+            slow = _SLOWNESS * (self._latency - _SLOW_S)
+            delay = max(delay, min(slow, self._politeness.max_delay_s))
+        self.delay_s = delay
+
+    def _recover(self) -> None:
+        if self._penalty:
+            self._penalty *= _RECOVERY
+            if self._penalty < max(self._floor, _NO_PENALTY_S):
+                self._penalty = 0.0
+
+    def _overloaded(self, status: int, now: float) -> Pause:
+        worse = max(2.0 * self._penalty, 2.0 * self._floor, _FIRST_PENALTY_S)
+        self._penalty = max(min(worse, self._politeness.max_delay_s), self._floor)
+        return self._pause(now, self._penalty, f"answered {status}")
+
+    def _failed(self, outcome: Outcome, now: float) -> Pause:
+        self.failures += 1
+        if self.failures < GIVE_UP_AFTER:
+            longest = max(self._politeness.max_delay_s, _FIRST_FAILURE_PAUSE_S)
+            seconds = min(_FIRST_FAILURE_PAUSE_S * 2.0 ** (self.failures - 1), longest)
+            return self._pause(now, seconds, f"failed {self.failures} times in a row ({outcome})")
+        doublings = min(self.failures - GIVE_UP_AFTER, 10)
+        seconds = min(GIVEN_UP_S * 2.0**doublings, LONGEST_GIVEN_UP_S)
+        reason = f"given up for a while: failed {self.failures} times in a row ({outcome})"
+        return self._pause(now, seconds, reason)
+
+    def _told(self, seconds: float, now: float) -> Pause | None:
+        if now + min(seconds, LONGEST_RETRY_AFTER_S) <= self.next_at:
+            return None
+        if seconds > LONGEST_RETRY_AFTER_S:
+            reason = f"Retry-After of {seconds:.0f} s, shortened to {LONGEST_RETRY_AFTER_S:.0f} s"
+            return self._pause(now, LONGEST_RETRY_AFTER_S, reason)
+        return self._pause(now, seconds, f"Retry-After of {seconds:g} s")
+
+    def _pause(self, now: float, seconds: float, reason: str) -> Pause:
+        self._began = now
+        self.next_at = max(self.next_at, now + seconds)
+        return Pause(self.next_at, reason)

@@ -1,0 +1,1 @@
+"""Circuit breakers for targets, and budgets of retries."""

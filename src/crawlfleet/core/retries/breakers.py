@@ -1,0 +1,151 @@
+"""When a target is taken for down, and when it is tried again: a circuit breaker for each.
+
+A target is a site that tasks of a project depend on. Failures in a row that speak against it, by
+several tasks, open its breaker: what is for it waits, and costs its tasks no attempt. After a pause
+one task is let through. If that fails in the same way the pause is doubled; any success closes the
+breaker, and so do a few that end in a way that tells nothing.
+"""
+
+from typing import Final
+
+import msgspec
+
+from crawlfleet.model.breaker import Breaker, BreakerState, Site
+from crawlfleet.model.event import Event
+from crawlfleet.model.settings.recovery import BreakerSettings
+
+LONGEST_ERROR: Final = 200
+MOST_UNCLEAR: Final = 3
+"""So many in a row of which nobody knows whether the target answered: no reason to wait more."""
+
+
+def failed(
+    before: Breaker | None,
+    site: Site,
+    task_id: str,
+    error: str,
+    rules: BreakerSettings,
+    *,
+    now: float,
+) -> Breaker:
+    """The breaker after a task failed in a way that speaks against its target."""
+    if before is None or (
+        before.state is BreakerState.CLOSED and now - before.failed_at > rules.window_s
+    ):
+        project_id, target = site
+        before = Breaker(project_id=project_id, target=target, since=now, failed_at=now)
+    tasks = before.tasks
+    if len(tasks) < rules.tasks:
+        tasks |= {task_id}
+    after = msgspec.structs.replace(
+        before,
+        failures=before.failures + 1,
+        tasks=tasks,
+        failed_at=max(now, before.failed_at),
+        unclear=0,
+        error=error[:LONGEST_ERROR],
+    )
+    if after.state is BreakerState.CLOSED:
+        if after.failures < rules.failures or len(tasks) < rules.tasks:
+            return after
+        return _opened(after, rules.pause_s, opened_at=now, now=now)
+    if after.probe == task_id:
+        pause_s = min(after.pause_s * 2, rules.max_pause_s)
+        return _opened(after, pause_s, opened_at=after.opened_at or now, now=now)
+    return after  # begun before it was opened
+
+
+def _opened(breaker: Breaker, pause_s: float, *, opened_at: float, now: float) -> Breaker:
+    return msgspec.structs.replace(
+        breaker,
+        state=BreakerState.OPEN,
+        opened_at=opened_at,
+        pause_s=pause_s,
+        retry_at=now + pause_s,
+        probe=None,
+    )
+
+
+def may_probe(breaker: Breaker, now: float) -> bool:
+    """Whether a task may be let through: also beside one that says nothing for a whole pause,
+    since no node takes it, or since it takes hours."""
+    return breaker.state is not BreakerState.CLOSED and now >= breaker.retry_at
+
+
+def probing(breaker: Breaker, task_id: str, *, now: float) -> Breaker:
+    """The breaker once this task was let through."""
+    return msgspec.structs.replace(
+        breaker, state=BreakerState.PROBING, probe=task_id, retry_at=now + breaker.pause_s
+    )
+
+
+def unanswered(breaker: Breaker, *, now: float) -> Breaker:
+    """The breaker when the task that was let through took no time of the target's: it was
+    cancelled or given back, or vanished with its node. The next may go at once."""
+    return msgspec.structs.replace(breaker, state=BreakerState.OPEN, retry_at=now, probe=None)
+
+
+def ended_otherwise(breaker: Breaker, rules: BreakerSettings, *, now: float) -> Breaker | None:
+    """The breaker when the task that was let through failed in a way that does not speak against
+    the target: it is asked again after the first pause. `None` when that happened a few times in a
+    row: then tasks go on, so that what has nothing to do with the target does not hold them up."""
+    if breaker.unclear + 1 >= MOST_UNCLEAR:
+        return None
+    return msgspec.structs.replace(
+        breaker,
+        state=BreakerState.OPEN,
+        unclear=breaker.unclear + 1,
+        pause_s=rules.pause_s,
+        retry_at=now + rules.pause_s,
+        probe=None,
+    )
+
+
+def idle_from(breaker: Breaker, rules: BreakerSettings) -> float:
+    """When nothing is known of the target any more, if no task fails or waits before."""
+    return breaker.failed_at + max(rules.window_s, rules.max_pause_s)
+
+
+def is_stale(breaker: Breaker, rules: BreakerSettings, now: float) -> bool:
+    """Whether failures that are found in tasks are older than an outage would leave them: while
+    something waits, somebody fails at the end of each pause."""
+    return now - breaker.failed_at > rules.window_s + rules.max_pause_s
+
+
+def opened_event(breaker: Breaker, now: float) -> Event:
+    """What tells that a target is taken for down."""
+    return Event(
+        kind="breaker.opened",
+        subject=breaker.target,
+        at=now,
+        cause=f"{breaker.failures} failures in a row: {breaker.error}",
+        to_state=str(BreakerState.OPEN),
+        details={"failures": breaker.failures, "retry_at": breaker.retry_at},
+        project_id=breaker.project_id,
+    )
+
+
+def closed_event(project_id: str | None, target: str, now: float, cause: str) -> Event:
+    """What tells that tasks of a project for a target go on; of all projects if none is named."""
+    return Event(
+        kind="breaker.closed",
+        subject=target,
+        at=now,
+        cause=cause,
+        from_state=str(BreakerState.OPEN),
+        to_state=str(BreakerState.CLOSED),
+        project_id=project_id,
+    )
+
+
+def in_words(breaker: Breaker, now: float) -> str:
+    """Why a task waits, in a sentence."""
+    then = "one task was let through to see"
+    if breaker.state is BreakerState.OPEN:
+        wait_s = max(breaker.retry_at - now, 0.0)
+        then = f"one task is let through in {wait_s:.0f} s to see"
+    return (
+        f"waits since {breaker.target} is taken for down after {breaker.failures} failures in a "
+        f"row ({breaker.error}); {then}, and `crawlfleet breakers close {breaker.target} "
+        f"--project {breaker.project_id}` lets all go on. It costs the task nothing."
+    )

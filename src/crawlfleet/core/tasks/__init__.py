@@ -1,0 +1,1 @@
+"""The life of a task: admission, transitions, retries, shards, results."""

@@ -1,0 +1,233 @@
+"""Credentials in the parameters of built-in task types: `${secret:NAME}`, and never written out.
+
+Parameters are read by everybody who may read a project's tasks. So a password has no place in them:
+a reference stands there, and the node that does the work puts the value in its place. What is told
+here repeats no value.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from crawlfleet.errors import FieldProblem
+from crawlfleet.features.secrets import rules
+from crawlfleet.model.crawl.parameters import Fetching
+from crawlfleet.model.secret import MOST_OF_TASK
+
+BEGIN: Final = "${secret:"
+REFERENCE: Final = re.compile(r"\$\{secret:([^{}]*)\}")
+HEADERS: Final = frozenset({"authorization", "proxy-authorization"})
+"""Headers that are nothing but a credential."""
+PARAMETERS: Final = frozenset(
+    {"password", "passwd", "pwd", "sslpassword", "secret", "secret_key", "token", "api_key"}
+)
+"""Parameters of a URL that are a credential, as sinks of other packages may take them."""
+TYPES: Final = frozenset({"web_crawl", "http_fetch"})
+"""Task types whose parameters are known here."""
+REMEDY: Final = (
+    "keep it as a secret of the project (`crawlfleet secrets set NAME`), and write "
+    "${secret:NAME} in its place"
+)
+_HOLE: Final = "\ue000"
+"""Stands for a reference while the rest of a URL is looked at."""
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)([^?#]*)(\??[^#]*)(.*)", re.DOTALL)
+
+
+class Place(NamedTuple):
+    """A field that may refer to secrets."""
+
+    field: str
+    """Below `parameters`."""
+    text: str
+    header: str | None = None
+    """The name of the header that it is, in lower case; else it is a URL."""
+
+
+def places(task_type: str, parameters: Mapping[str, Any]) -> Iterator[Place]:
+    """The fields of a task that may refer to secrets."""
+    if task_type == "http_fetch":
+        yield from _headers("headers", parameters.get("headers"))
+    if task_type != "web_crawl":
+        return
+    sinks = parameters.get("sinks")
+    for number, sink in enumerate(sinks if isinstance(sinks, list) else ()):
+        if isinstance(sink, dict) and isinstance(url := sink.get("url"), str):
+            yield Place(f"sinks[{number}].url", url)
+    if isinstance(fetching := parameters.get("fetching"), dict):
+        if isinstance(proxy := fetching.get("proxy"), str):
+            yield Place("fetching.proxy", proxy)
+        yield from _headers("fetching.headers", fetching.get("headers"))
+
+
+def names_in(task_type: str, raw: bytes) -> tuple[str, ...]:
+    """The secrets that the parameters of a task refer to, each once."""
+    if task_type not in TYPES or b"secret:" not in raw:
+        return ()
+    try:
+        parameters = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return ()
+    if not isinstance(parameters, dict):
+        return ()
+    found = (REFERENCE.findall(place.text) for place in places(task_type, parameters))
+    return tuple(dict.fromkeys(name for names in found for name in names))
+
+
+def problems_of(
+    task_type: str,
+    parameters: Mapping[str, Any],
+    *,
+    is_template: bool = False,
+    refers: bool = True,
+) -> Iterator[FieldProblem]:
+    """What is wrong with the credentials in parameters: those that are written out, and references
+    that stand where nothing is put in their place. A template has expressions that are computed
+    later; `refers` says whether there may be references at all."""
+    if task_type not in TYPES:
+        return
+    known = {place.field: place for place in places(task_type, parameters)}
+    for place in known.values():
+        yield from _written_out(place, is_template)
+    for field, text in _texts("", parameters) if refers else ():
+        if BEGIN not in text:
+            continue
+        place_of = known.get(field)
+        if place_of is None:
+            yield _problem(
+                field,
+                "refers to a secret where none is put in its place",
+                "use ${secret:…} in `sinks[].url`, `fetching.proxy`, and the values of headers",
+            )
+        elif text.count(BEGIN) != len(REFERENCE.findall(text)):
+            yield _problem(field, "has a ${secret: without its }", "write ${secret:NAME}")
+        elif place_of.header is None and _HOLE in _shown(text):
+            yield _problem(
+                field,
+                "refers to a secret in a part of the URL that is shown to everybody",
+                "use ${secret:…} as user name or password (user:${secret:NAME}@host), or as the "
+                "value of a parameter",
+            )
+
+
+def declared_problems(
+    task_type: str,
+    raw: bytes,
+    declared: Collection[str],
+    project_id: str,
+    known: Collection[str],
+) -> Iterator[FieldProblem]:
+    """What is wrong with the secrets that a task declares, and those that its parameters refer to;
+    `known` are those of its project."""
+    yield from rules.declared_problems(declared, project_id, known)
+    names = names_in(task_type, raw)
+    if not names:
+        return
+    if len({*declared, *names}) > MOST_OF_TASK:
+        yield _problem(
+            "parameters",
+            "refers to too many secrets",
+            f"declare and refer to {MOST_OF_TASK} in all at most",
+        )
+    for place in places(task_type, msgspec.json.decode(raw)):
+        for name in REFERENCE.findall(place.text):
+            if problem := next(rules.declared_problems((name,), project_id, known), None):
+                yield msgspec.structs.replace(problem, field=f"parameters.{place.field}")
+
+
+def filled(text: str, secrets: Mapping[str, str]) -> str:
+    """A text with the values of secrets in the place of references to them; raises `KeyError`."""
+    return REFERENCE.sub(lambda found: secrets[found[1]], text) if BEGIN in text else text
+
+
+def filled_url(url: str, secrets: Mapping[str, str]) -> str:
+    """The same for a URL: each value is encoded, so that it can end nothing and begin nothing."""
+    if BEGIN not in url:
+        return url
+    return REFERENCE.sub(lambda found: quote(secrets[found[1]], safe=""), url)
+
+
+def filled_fetching(fetching: Fetching, secrets: Mapping[str, str]) -> Fetching:
+    """How requests of a crawl look, with the values of secrets; raises `KeyError`."""
+    return msgspec.structs.replace(
+        fetching,
+        proxy=None if fetching.proxy is None else filled_url(fetching.proxy, secrets),
+        headers={name: filled(value, secrets) for name, value in fetching.headers.items()},
+    )
+
+
+def _headers(field: str, headers: Any) -> Iterator[Place]:
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        if isinstance(value, str):
+            yield Place(f"{field}.{name}", value, str(name).lower())
+
+
+def _written_out(place: Place, is_template: bool) -> Iterator[FieldProblem]:
+    text = REFERENCE.sub(_HOLE, place.text.replace("$${", "${") if is_template else place.text)
+
+    def is_hidden(value: str) -> bool:
+        """Whether it is empty, one reference, or computed later."""
+        return value in {"", _HOLE} or (is_template and "${" in value)
+
+    if place.header is not None:
+        computed = is_template and "${" in text
+        if place.header in HEADERS and text.strip() and _HOLE not in text and not computed:
+            yield _problem(place.field, "is a credential that is written out", REMEDY)
+        return
+    match = _parts(place, text)
+    if match is None:
+        return
+    if not all(map(is_hidden, _passwords(match))):
+        yield _problem(place.field, "has a password in it", REMEDY)
+    for each in match[4].removeprefix("?").split("&"):
+        name, _, value = each.partition("=")
+        if name.lower() in PARAMETERS and not is_hidden(value):
+            yield _problem(place.field, f"has a {name.lower()} in it", REMEDY)
+
+
+def _passwords(match: re.Match[str]) -> Iterator[str]:
+    """The password of a URL, as the one reader or the other takes it: for some it ends at a slash,
+    a question mark or a number sign, and for others it does not."""
+    _, authority, path, query, rest = match.groups()
+    yield authority.rpartition("@")[0].partition(":")[2]
+    until_slash = f"{authority}{path}{query}{rest}".partition("/")[0]
+    yield until_slash.rpartition("@")[0].partition(":")[2]
+    if "@" not in authority and "@" in path and not authority.rpartition(":")[2].isdigit():
+        yield authority.partition(":")[2]
+
+
+def _parts(place: Place, text: str) -> re.Match[str] | None:
+    """Scheme, authority, path, query and the rest; a proxy may come without a scheme."""
+    is_bare = place.field == "fetching.proxy" and "://" not in text
+    return _URL.fullmatch(f"http://{text}" if is_bare else text)
+
+
+def _shown(url: str) -> str:
+    """What of a URL is shown to everybody, with a mark for each reference in it."""
+    marked = REFERENCE.sub(_HOLE, url)
+    match = _URL.fullmatch(marked)
+    if match is None:
+        return marked
+    names = [each.partition("=")[0] for each in match[4].split("&")]
+    return "&".join((match[1], match[2].rpartition("@")[2], match[3], match[5], *names))
+
+
+def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """All texts in a value, with where they are; names of fields as well."""
+    match value:
+        case str():
+            yield path, value
+        case dict():
+            for name, inner in value.items():
+                here = f"{path}.{name}" if path else str(name)
+                yield f"{here} (its name)", str(name)
+                yield from _texts(here, inner)
+        case list():
+            for number, inner in enumerate(value):
+                yield from _texts(f"{path}[{number}]", inner)
+
+
+def _problem(field: str, message: str, remedy: str) -> FieldProblem:
+    return FieldProblem(field=field[:200], message=message, remedy=remedy)

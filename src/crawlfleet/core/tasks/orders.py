@@ -1,0 +1,162 @@
+"""What people order about tasks, and what each order changes.
+
+An order may be given again: a task that is already as ordered is left alone. One that does not
+fit the task's state changes nothing either, and whoever gave it is told the state.
+"""
+
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.tasks import attempts
+from crawlfleet.core.tasks.lifecycle import TaskTrigger, move_task
+from crawlfleet.model.change import NEVER, Change, Claim
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import LEASED, TERMINAL, Execution, Task, TaskStatus
+
+
+class Verb(StrEnum):
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RETRY = "retry"
+    REPRIORITISE = "reprioritise"
+    REQUEUE = "requeue"
+    """Retry, for what is in the dead-letter list."""
+    DISCARD = "discard"
+    """Take it off the dead-letter list, and leave it as it ended."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done to a task, and who says so."""
+
+    verb: Verb
+    by: str
+    priority: int | None = None
+    """The new one, for `reprioritise`."""
+    project_id: str | None = None
+    """The only project that exists for whoever says so; all of them when not set."""
+
+
+_LEADS_TO: Final = {
+    Verb.CANCEL: TaskStatus.CANCELLED,
+    Verb.PAUSE: TaskStatus.PAUSED,
+    Verb.RESUME: TaskStatus.PENDING,
+    Verb.RETRY: TaskStatus.PENDING,
+    Verb.REQUEUE: TaskStatus.PENDING,
+}
+FRESH: Final[dict[str, Any]] = {
+    "retry_count": 0,
+    "loss_count": 0,
+    "not_before": 0.0,
+    "completed_at": None,
+    "result": None,
+    "error": None,
+    "dead_reason": None,
+    "assigned_node": None,
+    "assigned_at": None,
+    "execution_id": None,
+    "started_at": None,
+}
+"""What a task is like that begins anew."""
+
+
+def is_fulfilled(order: Order, task: Task) -> bool:
+    """Whether the task is already as ordered."""
+    if order.verb is Verb.REPRIORITISE:
+        return task.priority == order.priority
+    if order.verb is Verb.DISCARD:
+        return task.status in TERMINAL and task.dead_reason is None
+    target = _LEADS_TO[order.verb]
+    if target is TaskStatus.PENDING and task.is_parent:
+        target = TaskStatus.WAITING
+    return task.status is target
+
+
+def follow(order: Order, task: Task, execution: Execution | None, *, now: float) -> Change | None:
+    """What the order changes; `None` when it does not fit the task's state.
+
+    `execution` is the attempt that owns the task, if one does.
+    """
+    match order.verb:
+        case Verb.CANCEL:
+            cause = f"{TaskTrigger.CANCELLED} by {order.by}"
+            return attempts.withdraw(task, execution, TaskTrigger.CANCELLED, now=now, cause=cause)
+        case Verb.PAUSE:
+            cause = f"{TaskTrigger.PAUSED} by {order.by}"
+            return attempts.withdraw(task, execution, TaskTrigger.PAUSED, now=now, cause=cause)
+        case Verb.RESUME:
+            ready = {"not_before": 0.0} if task.is_held else {}
+            return _moved(task, TaskTrigger.RESUMED, now, f"resumed by {order.by}", **ready)
+        case Verb.RETRY:
+            return _retried(task, now, f"retried by {order.by}")
+        case Verb.REPRIORITISE:
+            return _reprioritised(order, task, now)
+        case Verb.REQUEUE:
+            if task.dead_reason is None:
+                return None
+            return _retried(task, now, f"retried by {order.by}, from the dead letters")
+        case Verb.DISCARD:
+            return _discarded(task, now, f"discarded by {order.by}")
+
+
+def _retried(task: Task, now: float, cause: str) -> Change | None:
+    """With fresh counters; it takes its dedup key back, if nobody else has it by now."""
+    change = _moved(task, TaskTrigger.REQUEUED, now, cause, **FRESH)
+    return None if change is None else reclaimed(task, change, now)
+
+
+def reclaimed(task: Task, change: Change, now: float) -> Change:
+    """A change that brings a task back to life, with its dedup key."""
+    if task.dedup_key is None or task.status not in TERMINAL:
+        return change
+    claim = Claim(
+        scope=attempts.dedup_scope(task.project_id),
+        key=task.dedup_key,
+        holder=task.id,
+        at=now,
+        expires_at=NEVER,
+    )
+    return msgspec.structs.replace(change, claims=(claim,))
+
+
+def _reprioritised(order: Order, task: Task, now: float) -> Change | None:
+    if order.priority is None or task.status in TERMINAL or task.status in LEASED:
+        return None
+    event = Event(
+        kind="task.reprioritised",
+        subject=task.id,
+        at=now,
+        cause=f"reprioritised by {order.by}",
+        details={"from": task.priority, "to": order.priority},
+        project_id=task.project_id,
+    )
+    changed = msgspec.structs.replace(
+        task, priority=order.priority, version=task.version + 1, updated_at=now
+    )
+    return Change(tasks=(changed,), events=(event,))
+
+
+def _discarded(task: Task, now: float, cause: str) -> Change | None:
+    if task.dead_reason is None:
+        return None
+    event = Event(
+        kind="task.discarded",
+        subject=task.id,
+        at=now,
+        cause=cause,
+        details={"reason": task.dead_reason},
+        project_id=task.project_id,
+    )
+    changed = msgspec.structs.replace(
+        task, dead_reason=None, version=task.version + 1, updated_at=now
+    )
+    return Change(tasks=(changed,), events=(event,))
+
+
+def _moved(
+    task: Task, trigger: TaskTrigger, now: float, cause: str, **fields: Any
+) -> Change | None:
+    moved = move_task(task, trigger, now=now, cause=cause, **fields)
+    return None if moved is None else Change(tasks=(moved[0],), events=(moved[1],))

@@ -1,0 +1,148 @@
+"""Which tasks are split into shards, and into which.
+
+A type whose executors share their work has a rule here that makes the parameters of the shards
+out of those of the whole. Everything else about a shard is as it is of its parent.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from crawlfleet.core.tasks.rendezvous import MAX_SHARDS, split_by_host
+from crawlfleet.core.urls.host_parts import parts_for
+from crawlfleet.model.crawl.parameters import Limits, Politeness, Scope
+from crawlfleet.model.crawl.user_code import ScrapyParameters
+
+MAX_SHARDS_AT_ONCE: Final = 10_000
+"""In one submission, however many tasks it has: all of them are made in one commit."""
+
+Divide = Callable[[msgspec.Raw], tuple[msgspec.Raw, ...]]
+"""The parameters of the shards out of those of the whole, which have been found good; none of
+them, or one, when it stays whole."""
+
+
+class _Fetches(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the parameters of `http_fetch` says how it is split."""
+
+    urls: tuple[str, ...] = ()
+    shards: int = 1
+    delay_s: float = 1.0
+    concurrency: int = 1
+
+
+class _Sink(msgspec.Struct, frozen=True, kw_only=True):
+    url: str = ""
+
+
+class _Crawl(msgspec.Struct, frozen=True, kw_only=True):
+    url: str | None = None
+    urls: tuple[str, ...] = ()
+    scope: Scope = Scope()
+    limits: Limits = Limits()
+    politeness: Politeness = Politeness()
+    workers: int = 1
+    split_hosts: int | None = None
+    frontier: str | None = None
+    sinks: tuple[_Sink, ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """Of each host."""
+        return parts_for(
+            seeds=(*((self.url,) if self.url else ()), *self.urls),
+            within=self.scope.within,
+            workers=self.workers,
+            politeness=self.politeness,
+            max_per_host=self.limits.max_per_host,
+            most=self.split_hosts,
+        )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its books and its output are at the master, where several can work on them."""
+        own = any(not sink.url.startswith("fleet:") for sink in self.sinks)
+        return self.frontier != "node" and not own
+
+
+def divide(
+    task_type: str, parameters: msgspec.Raw, rules: Mapping[str, Divide]
+) -> tuple[msgspec.Raw, ...]:
+    """The parameters of each shard; nothing when the task stays whole."""
+    rule = rules.get(task_type)
+    parts = rule(parameters) if rule is not None else ()
+    if len(parts) > MAX_SHARDS:
+        raise ValueError(f"{task_type}: {len(parts)} shards are more than {MAX_SHARDS}")
+    return parts if len(parts) > 1 else ()
+
+
+def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
+    """By host. One that may be asked without a pause can be in several shards, which then share
+    the number of requests that it may have at once."""
+    if b'"shards"' not in memoryview(parameters).tobytes():
+        return ()
+    wanted = msgspec.json.decode(parameters, type=_Fetches)
+    most_parts = 1 if wanted.delay_s > 0 else wanted.concurrency
+    lists = split_by_host(wanted.urls, wanted.shards, most_parts=most_parts)
+    if len(lists) < 2:
+        return ()
+    rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
+    del rest["shards"]
+    if most_parts > 1:
+        each = max(wanted.concurrency // min(most_parts, len(lists)), 1)
+        rest["concurrency"] = msgspec.Raw(str(each).encode())
+        rest["total_concurrency"] = msgspec.Raw(str(wanted.concurrency).encode())
+    return tuple(_with(rest, urls=urls) for urls in lists)
+
+
+def _divide_crawl(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec.Raw, ...]:
+    """All shards have one frontier: each of them is the whole crawl, done by one worker, which
+    knows how many they are since they share what a domain allows, and into how many parts hosts are
+    split: decided here, once for the life of the crawl. One that keeps its books or its output on a
+    node stays there, with as many processes."""
+    if b'"workers"' not in memoryview(parameters).tobytes():
+        return ()
+    wanted = msgspec.json.decode(parameters, type=_Crawl)
+    if wanted.workers < 2 or not wanted.is_shared:
+        return ()
+    parts = wanted.parts if has_ledger else 1
+    if parts != (wanted.split_hosts or 1):
+        rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
+        parameters = _with(rest, split_hosts=parts)
+    return (parameters,) * wanted.workers
+
+
+def _divide_spider(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec.Raw, ...]:
+    """Likewise: each shard is the whole spider. Hosts stay whole where nothing keeps several
+    workers within their limits."""
+    if b'"workers"' not in memoryview(parameters).tobytes():
+        return ()
+    wanted = msgspec.json.decode(parameters, type=ScrapyParameters)
+    if wanted.workers < 2:
+        return ()
+    rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
+    parts = (wanted.split_hosts or 1) if has_ledger else 1
+    return (_with(rest, distributed=True, split_hosts=parts),) * wanted.workers
+
+
+def _with(rest: Mapping[str, msgspec.Raw], **changed: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({**rest, **changed}))
+
+
+RULES: Final[Mapping[str, Divide]] = MappingProxyType(
+    {
+        "http_fetch": _divide_fetches,
+        "web_crawl": partial(_divide_crawl, has_ledger=True),
+        "scrapy_spider": partial(_divide_spider, has_ledger=True),
+    }
+)
+WITHOUT_LEDGER: Final[Mapping[str, Divide]] = MappingProxyType(
+    {
+        **RULES,
+        "web_crawl": partial(_divide_crawl, has_ledger=False),
+        "scrapy_spider": partial(_divide_spider, has_ledger=False),
+    }
+)
+"""Where each sees to its own politeness, no two of them may visit one host."""

@@ -1,0 +1,1 @@
+"""Names, user patterns, and messages about input that cannot be decoded."""

@@ -1,0 +1,35 @@
+"""What people call the things that they make, and say about them."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from crawlfleet.core.tasks.admission import NAME
+from crawlfleet.errors import FieldProblem
+
+DESCRIPTION: Final = re.compile(r"[^\x00]{0,2000}\Z")
+_SHOWN: Final = 100
+"""So much of a value is in the answer."""
+
+
+def name_problems(name: str, field: str = "name") -> Iterator[FieldProblem]:
+    """What is wrong with a name by which others will mean it."""
+    if not NAME.match(name):
+        yield FieldProblem(
+            field=field,
+            value=name[:_SHOWN],
+            message="is not a valid name",
+            remedy="use letters, digits, dot, dash and underscore, at most 64, "
+            "beginning with a letter or digit",
+        )
+
+
+def description_problems(description: str) -> Iterator[FieldProblem]:
+    """What is wrong with a text for people."""
+    if not DESCRIPTION.match(description):
+        yield FieldProblem(
+            field="description",
+            value=description[:_SHOWN],
+            message="is too long",
+            remedy="use at most 2000 characters, and no NUL",
+        )

@@ -1,0 +1,1 @@
+"""Rules for URLs: canonical form, scope, traps, robots.txt."""

@@ -1,0 +1,72 @@
+"""A host that several workers visit at once: its URLs in parts, each of them a queue of its own.
+
+A frontier leases queues, one to a worker at a time, and asks no further what they stand for. The
+queue of a URL follows from its fingerprint and from the number of parts, which stays the same for
+the life of a crawl: so a URL is always looked for where it was put. What the host may be asked at
+once is divided among its parts, and the fleet's ledger keeps the rest: delays, pauses, and other
+crawls of the same host.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from crawlfleet.core.urls.canonical import Canonicaliser, host_key
+from crawlfleet.model.crawl.frontier import PART
+from crawlfleet.model.crawl.parameters import Politeness
+
+PARTS_A_WORKER: Final = 4
+"""With more parts than workers, those who are quick take over from those who are slow."""
+
+
+def queue_of(host: str, id: int, parts: int) -> str:
+    """The queue of the URL with this fingerprint: the host itself where it is whole."""
+    return host if parts < 2 else _queues(host, parts)[id % parts]
+
+
+def host_of(queue: str) -> str:
+    """The host that a queue belongs to."""
+    return queue.partition(PART)[0]
+
+
+def at_once(queue: str, concurrency: int, parts: int) -> int:
+    """How many requests the queue may have under way. All queues of a host have as many as the
+    host may have, and each has one at least: there are no more parts than that."""
+    number = queue.partition(PART)[2]
+    if not number:
+        return concurrency
+    each, rest = divmod(concurrency, parts)
+    return max(each + (int(number) < rest), 1)
+
+
+def parts_for(
+    *,
+    seeds: Sequence[str],
+    within: str,
+    workers: int,
+    politeness: Politeness,
+    max_per_host: int | None,
+    most: int | None,
+) -> int:
+    """Into how many parts each host of a crawl is split: `most` at most, and without that where it
+    helps: where the crawl begins on fewer hosts than it has workers, and stays there.
+
+    Only a host without a delay has something to share: else one request follows another whoever
+    makes them. And a limit on the URLs of a host can only be kept where all of them are.
+    """
+    if workers < 2 or politeness.delay_s > 0.0 or max_per_host is not None:
+        return 1
+    if most is None and (within == "any" or len(_hosts(seeds)) >= workers):
+        return 1
+    return min(politeness.concurrency, PARTS_A_WORKER * workers, most or politeness.concurrency)
+
+
+def _hosts(seeds: Sequence[str]) -> set[str]:
+    canonical = Canonicaliser().canonical
+    return {host_key(url) for url in map(canonical, seeds) if url is not None}
+
+
+@lru_cache(maxsize=1024)
+def _queues(host: str, parts: int) -> tuple[str, ...]:
+    """One text for each: links by the thousand have them."""
+    return tuple(f"{host}{PART}{number}" for number in range(parts))

@@ -1,0 +1,273 @@
+"""What robots.txt says, and what its absence says (RFC 9309).
+
+Lines are read and groups are chosen here; protego matches the rules of the chosen group. Where
+protego has a view of its own on groups, the RFC is followed: it takes `User-agent: crawl` for a
+name of `crawlfleet`, since one begins with the other, and does not know `crawlfleet/1.0` for it.
+Beyond the RFC, as is common: `Crawl-delay`, and a line `Allow: /folder/index.html` that allows
+`/folder/` too. 429 counts as unreachable, not as "no rules": whoever says "too many" has not said
+"help yourself". So does a wall in place of the file, whatever its status, and a 2xx that is no
+answer yet, such as 202: the rules stand behind it. A page of the site's own in its place is a file
+without rules.
+"""
+
+import re
+from typing import Final, Literal
+
+import msgspec
+from protego import Protego
+
+from crawlfleet.model.crawl.frontier import HostState
+from crawlfleet.model.crawl.parameters import Outcome
+
+MOST_BYTES: Final = 512_000
+"""Of the text that are looked at; the RFC demands 500 KiB."""
+MOST_HOPS: Final = 5
+_GIVEN: Final = frozenset({200, 203, 204})
+"""What the file, or that it is empty, comes with. Other 2xx are about something else: 202 is no
+answer yet, 206 a part."""
+
+LIFETIME_S: Final = 86_400.0
+"""An answer is used for a day."""
+FIRST_RETRY_S: Final = 300.0
+LONGEST_RETRY_S: Final = 21_600.0
+FORGIVEN_AFTER_S: Final = 30 * 86_400.0
+"""After 30 days of failures the RFC lets a crawler go on as if there were no file."""
+
+_ENDS: Final = re.compile(r"\r\n|\r|\n")
+_PLAIN_RULE: Final = re.compile(r"/[A-Za-z0-9/_.~-]*").match
+_PRODUCT: Final = re.compile(r"[A-Za-z_-]+").match
+_NAMES_SOMEBODY: Final = re.compile(
+    rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])[ \t]*user[ -]?agent[ \t]*:", re.IGNORECASE
+).search
+_AGENT: Final = frozenset({"user-agent", "useragent", "user agent"})
+_RULES: Final = {
+    "allow": "Allow",
+    "disallow": "Disallow",
+    "dissallow": "Disallow",
+    "dissalow": "Disallow",
+    "disalow": "Disallow",
+}
+_DELAY: Final = frozenset({"crawl-delay", "crawl delay"})
+_SITEMAP: Final = frozenset({"sitemap", "site-map"})
+_MOST_SITEMAPS: Final = 1000
+
+
+class Rules:
+    """The rules for one crawler on one site."""
+
+    __slots__ = ("_beginnings", "_matcher", "crawl_delay_s", "everything", "reason", "sitemaps")
+
+    def __init__(
+        self,
+        matcher: Protego | None,
+        *,
+        everything: bool,
+        beginnings: tuple[str, ...] = ("",),
+        crawl_delay_s: float | None = None,
+        sitemaps: tuple[str, ...] = (),
+        reason: str = "",
+    ) -> None:
+        self._matcher = matcher
+        self._beginnings = beginnings
+        """Paths that begin otherwise are allowed, whatever the matcher would say."""
+        self.everything = everything
+        """Without a matcher: whether everything is allowed, or nothing."""
+        self.crawl_delay_s = crawl_delay_s
+        self.sitemaps = sitemaps
+        self.reason = reason
+        """Why a URL is not allowed, for `explain`."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing at all is allowed."""
+        return self._matcher is None and not self.everything
+
+    def allows(self, url: str) -> bool:
+        """Whether the canonical URL may be visited. robots.txt itself always may."""
+        if self._matcher is None:
+            return self.everything or (url.endswith("/robots.txt") and url.count("/") == 3)
+        path = url[url.index("/", 8) :]
+        if "%" not in path and "//" not in path and not path.startswith(self._beginnings):
+            return True
+        return self._matcher.can_fetch(url, "*")
+
+
+ALL_ALLOWED: Final = Rules(None, everything=True)
+
+
+def parse(body: bytes, product: str) -> Rules:
+    """The rules of a robots.txt for the crawler of that product token. Never raises."""
+    body = body[:MOST_BYTES]
+    text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    groups, sitemaps = _read(text, product.lower())
+    if groups.own is not None:
+        rules, delay = groups.own
+    else:
+        rules, delay = groups.common
+    restricts = any(rule.startswith("Disallow") for rule in rules)
+    matcher = Protego.parse("\n".join(("User-agent: *", *rules))) if restricts else None
+    return Rules(
+        matcher,
+        everything=True,
+        beginnings=tuple({_beginning(rule) for rule in rules if rule.startswith("Disallow")}),
+        crawl_delay_s=delay,
+        sitemaps=tuple(dict.fromkeys(sitemaps)),
+        reason="robots.txt disallows it",
+    )
+
+
+def names_somebody(body: bytes) -> bool:
+    """Whether a line of the text says for which crawlers it has rules."""
+    return _NAMES_SOMEBODY(body[:MOST_BYTES]) is not None
+
+
+def _beginning(rule: str) -> str:
+    """How each path begins that a line `Disallow: …` can mean: what stands in it before all that
+    may mean something else."""
+    plain = _PLAIN_RULE(rule.removeprefix("Disallow: "))
+    return plain[0] if plain else ""
+
+
+class _Groups:
+    """Rules and delay for our own name (`None` when no group has it) and for `*`."""
+
+    __slots__ = ("common", "own")
+
+    def __init__(self) -> None:
+        self.own: tuple[list[str], float | None] | None = None
+        self.common: tuple[list[str], float | None] = ([], None)
+
+
+def _read(text: str, product: str) -> tuple[_Groups, list[str]]:
+    """All groups of a name count together, wherever they stand."""
+    groups = _Groups()
+    sitemaps: list[str] = []
+    ours = common = naming = False
+    for line in _ENDS.split(text):
+        name, _, rest = line.partition("#")[0].partition(":")
+        field, value = name.strip().lower(), rest.strip()
+        if field in _AGENT:
+            if not naming:
+                ours = common = False
+            naming = True
+            if _names(value, product):
+                ours = True
+                groups.own = groups.own or ([], None)
+            elif value.startswith("*"):
+                common = True
+        elif field in _SITEMAP:
+            if value and len(sitemaps) < _MOST_SITEMAPS:
+                sitemaps.append(value)
+        elif field in _RULES or field in _DELAY:
+            naming = False
+            if ours and groups.own is not None:
+                groups.own = _with(groups.own, field, value)
+            if common:
+                groups.common = _with(groups.common, field, value)
+    return groups, sitemaps
+
+
+def _with(
+    group: tuple[list[str], float | None], field: str, value: str
+) -> tuple[list[str], float | None]:
+    rules, delay = group
+    if field in _DELAY:
+        return rules, _seconds(value) if delay is None else delay
+    if value:
+        rules.append(f"{_RULES[field]}: {value}")
+    return group
+
+
+def _names(value: str, product: str) -> bool:
+    """Whether a User-agent line means us: its product token is ours, in any case."""
+    token = _PRODUCT(value)
+    return token is not None and token[0].lower() == product
+
+
+def _seconds(value: str) -> float | None:
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return seconds if 0.0 <= seconds < 1e9 else None
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """How the fetch of a robots.txt ended, after its redirects."""
+
+    outcome: Outcome
+    status: int = 0
+    body: bytes = b""
+    retry_after_s: float | None = None
+    wall: bool = False
+    """Whether something that keeps visitors out answered in its place."""
+    lost_in_redirects: bool = False
+    """More hops than allowed, or one that led nowhere."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host's robots.txt means now."""
+
+    access: Literal["rules", "all", "none"]
+    reason: str = ""
+
+
+def learn(state: HostState, answer: Answer, now: float) -> HostState:
+    """The host's state after an answer. A failure keeps the rules that were known before, and is
+    asked about again sooner than an answer."""
+    if _unreachable(answer):
+        since = state.robots_failed_at or now
+        wait = min(max(FIRST_RETRY_S, now - since), LONGEST_RETRY_S)  # doubles by and by
+        wait = max(wait, min(answer.retry_after_s or 0.0, LIFETIME_S))
+        known = has_rules(state)
+        return msgspec.structs.replace(
+            state,
+            robots=state.robots if known else None,
+            robots_status=state.robots_status if known else answer.status,
+            robots_failed_at=since,
+            robots_until=now + wait,
+        )
+    found = 200 <= answer.status < 300 and not answer.lost_in_redirects
+    return msgspec.structs.replace(
+        state,
+        robots=answer.body[:MOST_BYTES] if found else b"",
+        robots_status=answer.status,
+        robots_failed_at=0.0,
+        robots_until=now + LIFETIME_S,
+    )
+
+
+def is_due(state: HostState | None, now: float) -> bool:
+    """Whether robots.txt has to be fetched before anything else."""
+    return state is None or now >= state.robots_until
+
+
+def has_rules(state: HostState) -> bool:
+    """Whether the host has given a file, now or before it could not be had any more."""
+    return state.robots is not None and 200 <= state.robots_status < 300
+
+
+def verdict(state: HostState, now: float) -> Verdict:
+    """What follows from a host's state, when it is not due."""
+    if state.robots_failed_at:
+        if has_rules(state):
+            return Verdict(access="rules")
+        if now - state.robots_failed_at >= FORGIVEN_AFTER_S:
+            return Verdict(access="all")
+        what = f"status {state.robots_status}" if state.robots_status else "no answer"
+        if 200 <= state.robots_status < 500 and state.robots_status != 429:
+            what += ", and a wall in its place"
+        return Verdict(access="none", reason=f"robots.txt cannot be had ({what}): nothing is")
+    if 200 <= state.robots_status < 300:
+        return Verdict(access="rules")
+    return Verdict(access="all")
+
+
+def _unreachable(answer: Answer) -> bool:
+    if answer.lost_in_redirects:
+        return False
+    if answer.wall or (200 <= answer.status < 300 and answer.status not in _GIVEN):
+        return True
+    if answer.outcome is Outcome.TOO_LARGE and not answer.body:
+        return True
+    return answer.status == 0 or answer.status == 429 or answer.status >= 500

@@ -1,0 +1,48 @@
+"""A crawl of this process alone, put together; it begins without what a fleet needs."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from crawlfleet import plugins
+from crawlfleet.core.crawls.shared_crawl import rules_of
+from crawlfleet.crawl.engine.build import checked
+from crawlfleet.crawl.engine.crawl import Crawl
+from crawlfleet.crawl.fetch.secrets import check_no_secrets
+from crawlfleet.crawl.output.sinks import name_of, open_sink
+from crawlfleet.model.crawl.extraction import EmptyFields
+from crawlfleet.model.crawl.parameters import CrawlParameters
+from crawlfleet.ports.frontier.frontier import Frontier
+from crawlfleet.ports.sink import Sink
+
+
+def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
+    """The frontier of a crawl in a file."""
+    opened: Frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")(
+        path=path, rules=rules_of(parameters)
+    )
+    return opened
+
+
+def local_crawl(
+    parameters: CrawlParameters,
+    *,
+    frontier: Path,
+    also: Mapping[str, Sink] | None = None,
+    round: int = 1,
+    warn: Callable[[EmptyFields], None] = lambda empty: None,
+) -> Crawl:
+    """A crawl of this process alone, whose frontier is that file; `also` are sinks by their names
+    that its parameters do not speak of; `warn` is called once if selectors catch nothing."""
+    _, plan = checked(parameters)
+    check_no_secrets(parameters)
+    return Crawl(
+        parameters,
+        frontier=local_frontier(parameters, frontier),
+        sinks={
+            **{name_of(spec): open_sink(spec, plan) for spec in parameters.sinks},
+            **(also or {}),
+        },
+        allow_private=parameters.fetching.allow_private,
+        round=round,
+        warn=warn,
+    )

@@ -1,0 +1,316 @@
+"""What a visit comes to: a page with its links and items, a way on, another try, or the end."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from crawlfleet.core.politeness import retry as refetch
+from crawlfleet.core.urls.scope import NOT_OF_THE_WEB, Refusal
+from crawlfleet.crawl.extract.links import PLAIN, Found, Kind
+from crawlfleet.crawl.extract.page_reader import Reader, Reading, decoded, read_failed
+from crawlfleet.crawl.extract.sitemaps import MOST_ADDRESSES
+from crawlfleet.crawl.fetch.messages import Fetched
+from crawlfleet.crawl.links import MOST_LINKS, Links
+from crawlfleet.model.crawl.frontier import Link, Retry, Visit, Waiting
+from crawlfleet.model.crawl.parameters import FETCHED, CrawlParameters, Outcome, Scope
+from crawlfleet.ports.sink import PageRecord
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.WORKER)
+LONGEST_NOTE: Final = 300
+LONGEST_VALIDATOR: Final = 500
+MOST_LED: Final = 1000
+
+
+class Judged(NamedTuple):
+    """Exactly one of `visit` and `retry` is there."""
+
+    visit: Visit | None
+    retry: Retry | None = None
+    page: PageRecord | None = None
+    """What the sinks get."""
+    widened: str | None = None
+    """Where a seed led, out of the scope: it belongs to the crawl from now on."""
+    through: Waiting | None = None
+    """The page behind a wall: it led here and from here back to it, with cookies to come back
+    with. What it gives now counts as what this visit gives."""
+
+
+def _unwanted_kinds(scope: Scope) -> frozenset[Kind]:
+    unwanted = set()
+    if not scope.feeds:
+        unwanted.add(Kind.FEED)
+    if not scope.sitemaps:
+        unwanted.add(Kind.SITEMAP)
+    return frozenset(unwanted)
+
+
+def _said_by_headers(fetched: Fetched) -> tuple[str, list[str]]:
+    """The content type, and the values of `X-Robots-Tag`."""
+    content_type, tags = "", []
+    for name, value in fetched.headers:
+        if name == "content-type":
+            content_type = value
+        elif name == "x-robots-tag":
+            tags.append(value)
+    return content_type, tags
+
+
+class Judge:
+    """Reads what was fetched, by the rules of one crawl."""
+
+    def __init__(
+        self,
+        parameters: CrawlParameters,
+        *,
+        links: Links,
+        reader: Reader,
+        chance: Callable[[], float],
+        keep_bodies: bool,
+        revisiting: bool = False,
+    ) -> None:
+        """`chance` spreads retries; `keep_bodies` is whether a sink wants them; `revisiting` is
+        whether pages may have been visited in an earlier round."""
+        self._politeness = parameters.politeness
+        self._max_redirects = parameters.limits.max_redirects
+        self._obey_tags = parameters.scope.obey_meta_robots
+        self._heed_nofollow = not parameters.scope.follow_nofollow
+        self._unwanted_kinds = _unwanted_kinds(parameters.scope)
+        self._links = links
+        self._reader = reader
+        self._chance = chance
+        self._keep_bodies = keep_bodies
+        self._revisiting = revisiting
+        self._conditional = parameters.fetching.conditional
+        self._led: OrderedDict[int, tuple[Waiting, bool]] = OrderedDict()
+        """By where redirects led of late: from where, and whether with new cookies."""
+
+    def judge(
+        self,
+        waiting: Waiting,
+        fetched: Fetched,
+        now: float,
+        *,
+        retry_after_s: float | None = None,
+        new_cookies: bool = False,
+        lost: bool = False,
+        reading: Reading | None = None,
+    ) -> Judged:
+        """What the answer means for the URL; `new_cookies`: whether it came with some; `lost`:
+        whether its host is not to be waited for any more; `reading`: what is on the page, where it
+        was read before."""
+        judged = self._judge(waiting, fetched, now, retry_after_s, new_cookies, lost, reading)
+        if not self._revisiting or judged.visit is None or judged.page is not None:
+            return judged
+        if not refetch.supersedes(judged.visit.outcome):
+            return judged
+        return judged._replace(page=PageRecord(id=waiting.id, url=waiting.url, at=now, gone=True))
+
+    def _judge(
+        self,
+        waiting: Waiting,
+        fetched: Fetched,
+        now: float,
+        retry_after_s: float | None,
+        new_cookies: bool,
+        lost: bool,
+        reading: Reading | None,
+    ) -> Judged:
+        outcome = fetched.outcome
+        if outcome is Outcome.OK:
+            try:
+                return self._with_reading(waiting, fetched, now, reading or self._read(fetched))
+            except Exception as error:
+                # One page must not end the crawl, now and each time that it is resumed.
+                log.exception("a page could not be read", url=waiting.url)
+                return self._end(waiting, Outcome.UNREADABLE, fetched, now, read_failed(error))
+        if outcome is Outcome.REDIRECT:
+            return self._redirected(waiting, fetched, now, new_cookies)
+        if outcome is Outcome.NOT_MODIFIED:
+            kept = self._validator(fetched) or waiting.validator
+            return Judged(Visit(waiting.id, outcome, fetched.status, now, validator=kept))
+        verdict = refetch.decide(
+            outcome,
+            fetched.status,
+            waiting.attempt,
+            self._politeness,
+            retry_after_s=retry_after_s,
+            now=now,
+            chance=self._chance(),
+        )
+        note = fetched.reason[:LONGEST_NOTE]
+        if isinstance(verdict, refetch.Again) and not lost:
+            return Judged(None, Retry(waiting.id, outcome, fetched.status, now, verdict.due, note))
+        return Judged(Visit(waiting.id, outcome, fetched.status, now, counts=False, note=note))
+
+    def reads_at_once(self, fetched: Fetched) -> bool:
+        """Whether `judge` may read the page; else `read_within_limit` comes first."""
+        return fetched.outcome is not Outcome.OK or self._reader.reads_at_once(fetched.body)
+
+    async def read_within_limit(self, fetched: Fetched) -> Reading:
+        """What is on a page that may take long to read."""
+        content_type, tags = _said_by_headers(fetched)
+        return await self._reader.read_within_limit(
+            fetched.body,
+            fetched.url,
+            status=fetched.status,
+            content_type=content_type,
+            robots_tags=tags,
+            headers=fetched.headers,
+        )
+
+    async def close(self) -> None:
+        """Nothing more will be read."""
+        await self._reader.close()
+
+    def _read(self, fetched: Fetched) -> Reading:
+        content_type, tags = _said_by_headers(fetched)
+        text = decoded(fetched.body, content_type)
+        return self._reader.read(
+            text.utf8,
+            fetched.url,
+            charset=text.charset,
+            status=fetched.status,
+            content_type=content_type,
+            robots_tags=tags,
+            headers=fetched.headers,
+        )
+
+    def _with_reading(
+        self, waiting: Waiting, fetched: Fetched, now: float, reading: Reading
+    ) -> Judged:
+        if reading.outcome is Outcome.UNREADABLE:
+            log.warning("a page could not be read", url=waiting.url, reason=reading.note)
+            return self._end(waiting, Outcome.UNREADABLE, fetched, now, reading.note)
+        obey = self._obey_tags
+        links: Sequence[Link] = ()
+        note = reading.note
+        if reading.links and not (obey and reading.robots.nofollow):
+            followed = [
+                href
+                for href, found in reading.links.items()
+                if found is PLAIN or not self._passes_over(found)
+            ]
+            found_here = self._links.resolve(reading.base, followed)
+            most = MOST_ADDRESSES if reading.is_listing else MOST_LINKS
+            links = self._links.first(found_here, most)
+            if len(links) < len(found_here):
+                note = note or f"only the first {len(links):,} of its links are followed"
+        page = None
+        if not (obey and reading.robots.noindex):
+            page = self._record(waiting, fetched, now, reading.items)
+        visit = Visit(
+            waiting.id,
+            reading.outcome,
+            fetched.status,
+            now,
+            links,
+            counts=reading.outcome in FETCHED,
+            validator=self._validator(fetched) if reading.outcome is Outcome.OK else None,
+            note=note[:LONGEST_NOTE],
+        )
+        return Judged(visit, page=page)
+
+    def _validator(self, fetched: Fetched) -> str | None:
+        """What to ask with the next time: the entity tag, or else the date."""
+        dated = None
+        if self._conditional:
+            for name, value in fetched.headers:
+                if name == "etag" and '"' in value and len(value) <= LONGEST_VALIDATOR:
+                    return value
+                if name == "last-modified" and '"' not in value:
+                    dated = value[:LONGEST_VALIDATOR]
+        return dated
+
+    def _passes_over(self, found: Found) -> bool:
+        return found.kind in self._unwanted_kinds or (found.nofollow and self._heed_nofollow)
+
+    def _record(
+        self, waiting: Waiting, fetched: Fetched, now: float, items: Sequence[Any]
+    ) -> PageRecord | None:
+        if self._keep_bodies:
+            return PageRecord(
+                id=waiting.id,
+                url=waiting.url,
+                at=now,
+                items=items,
+                status=fetched.status,
+                headers=fetched.headers,
+                body=fetched.body,
+                address=fetched.address,
+            )
+        return PageRecord(id=waiting.id, url=waiting.url, at=now, items=items) if items else None
+
+    def _redirected(
+        self, waiting: Waiting, fetched: Fetched, now: float, new_cookies: bool
+    ) -> Judged:
+        location = fetched.header("location") or ""
+        target = self._links.follow(waiting.url, location)
+        widened = None
+        if isinstance(target, Refusal) and waiting.depth == 0:
+            # Where a seed leads belongs to the crawl: `shop.example` to `www.shop.example`.
+            widened = self._links.widen(waiting.url, location)
+            target = self._links.follow(waiting.url, location)
+        if isinstance(target, Refusal):
+            # Out of the scope is where many lead; out of the web, only those who try us.
+            outcome = Outcome.REFUSED if target is NOT_OF_THE_WEB else Outcome.REDIRECT
+            return self._end(waiting, outcome, fetched, now, f"{location} {target.message}")
+        if waiting.hops >= self._max_redirects:
+            note = f"{waiting.hops + 1} redirects one after another"
+            return self._end(waiting, Outcome.REDIRECT_LOOP, fetched, now, note)
+        if target.id == waiting.id:
+            if new_cookies and waiting.attempt == 1:
+                note = "leads to itself, with cookies to come back with"
+                return Judged(
+                    None, Retry(waiting.id, Outcome.REDIRECT, fetched.status, now, now, note)
+                )
+            note = "leads to itself"
+            return self._end(waiting, Outcome.REDIRECT_LOOP, fetched, now, note)
+        before, cookies_before = self._led.pop(waiting.id, (None, False))
+        through = None
+        if before is None or target.id != before.id:
+            self._led[target.id] = waiting, new_cookies
+            if len(self._led) > MOST_LED:
+                self._led.popitem(last=False)
+        elif new_cookies or cookies_before:
+            through = waiting._replace(url=before.url)
+        return Judged(
+            Visit(
+                waiting.id,
+                Outcome.REDIRECT,
+                fetched.status,
+                now,
+                redirect=target,
+                counts=False,
+                note=f"to {target.url}"[:LONGEST_NOTE],
+            ),
+            widened=widened,
+            through=through,
+        )
+
+    def _end(
+        self, waiting: Waiting, outcome: Outcome, fetched: Fetched, now: float, note: str
+    ) -> Judged:
+        visit = Visit(
+            waiting.id, outcome, fetched.status, now, counts=False, note=note[:LONGEST_NOTE]
+        )
+        return Judged(visit)
+
+
+def wanted_types(parameters: CrawlParameters) -> tuple[str, ...]:
+    """The content types that a crawl reads."""
+    scope, wanted = parameters.scope, parameters.limits.content_types
+    if scope.sitemaps or scope.feeds:
+        wanted += ("application/xml", "text/xml", "application/*+xml", "application/gzip")
+    return wanted
+
+
+def disallowed(waiting: Waiting, reason: str, now: float) -> Visit:
+    """The end of a URL that robots.txt keeps us from."""
+    return Visit(waiting.id, Outcome.ROBOTS, 0, now, counts=False, note=reason)
+
+
+def asked_to_wait(fetched: Fetched, now: float) -> float | None:
+    """The seconds that the site asks us to stay away."""
+    asked = fetched.header("retry-after") if fetched.status >= 300 else None
+    return refetch.retry_after_s(asked, now) if asked else None

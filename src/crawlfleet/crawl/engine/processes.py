@@ -1,0 +1,178 @@
+"""Several processes that visit for one crawl: this side keeps the frontier and the sinks.
+
+Each mate has an engine (`crawl.engine.process_main`) and asks for work and hands in results over a
+socket. When one dies, what it had leased goes to the others, and another takes its place.
+"""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from crawlfleet.crawl.engine.work_queue_socket import (
+    Answer,
+    Ask,
+    Errand,
+    Lease,
+    Polite,
+    receive,
+    send,
+)
+from crawlfleet.crawl.work import Desk
+from crawlfleet.errors import CrawlfleetError, LedgerUnavailable, Refused
+from crawlfleet.model.crawl.parameters import CrawlParameters
+from crawlfleet.ports.ledger import Ledger
+from crawlfleet.steady_clock import SteadyClock
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+MOST_DEATHS: Final = 20
+"""Of mates in a row without anything being handed in; then the crawl itself must be at fault."""
+STOP_S: Final = 20.0
+
+
+class CrewLost(CrawlfleetError):
+    """The processes of a crawl die one after another."""
+
+
+class Crew:
+    """N processes that work for desks of this one."""
+
+    def __init__(
+        self,
+        parameters: CrawlParameters,
+        *,
+        allow_private: bool,
+        keep_bodies: bool,
+        revisiting: bool,
+        desk_of: Callable[[str], Desk],
+        gone: Callable[[str], Awaitable[None]],
+        clock: SteadyClock,
+        ledger: Ledger | None = None,
+    ) -> None:
+        """`desk_of` makes the desk of a mate by its name; `gone` is told when one has died."""
+        self._ledger = ledger
+        self._clock = clock
+        self._errand = Errand(
+            parameters=parameters,
+            allow_private=allow_private,
+            keep_bodies=keep_bodies,
+            revisiting=revisiting,
+        )
+        self._size = parameters.workers
+        self._desk_of = desk_of
+        self._gone = gone
+        self._deaths = 0
+
+    async def run(self, until: asyncio.Event) -> None:
+        """Work until the event is set and all mates have handed in what they had."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._size):
+                    group.create_task(self._keep_one(number, until), name=f"mate {number}")
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+
+    async def _keep_one(self, number: int, until: asyncio.Event) -> None:
+        life = 0
+        while not until.is_set():
+            name = f"mate-{number}-{life}"
+            life += 1
+            code = await self._employ(name, until)
+            await self._gone(name)
+            if until.is_set() or code == 0:
+                continue
+            self._deaths += 1
+            log.warning("a process of the crawl died", name=name, code=code)
+            if self._deaths > MOST_DEATHS:
+                raise CrewLost(
+                    f"{self._deaths} processes of the crawl died without getting anything done; "
+                    f"the last one with code {code}: see the log, and try --workers 1"
+                )
+
+    async def _employ(self, name: str, until: asyncio.Event) -> int:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",  # nothing is imported from the folder that the crawl was started in
+                "-m",
+                "crawlfleet.crawl.engine.process_main",
+                str(theirs.fileno()),
+                pass_fds=(theirs.fileno(),),
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        reader, writer = await asyncio.open_connection(sock=ours)
+        errand = msgspec.structs.replace(self._errand, set_by_s=self._clock.set_by_s)
+        if self._ledger is not None:
+            errand = msgspec.structs.replace(errand, engine=name)
+        serving = asyncio.create_task(self._serve(errand, self._desk_of(name), reader, writer))
+        ended = asyncio.create_task(process.wait())
+        stopping = asyncio.create_task(until.wait())
+        try:
+            await asyncio.wait([serving, ended, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if until.is_set():
+                with suppress(ConnectionError):
+                    await send(writer, Answer(id=0))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STOP_S):
+                        await ended
+            if serving.done() and not serving.cancelled() and (error := serving.exception()):
+                raise error
+        finally:
+            stopping.cancel()
+            serving.cancel()
+            writer.close()
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        return process.returncode or 0
+
+    async def _serve(
+        self,
+        errand: Errand,
+        desk: Desk,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Answer what a mate asks, until it hangs up."""
+        await send(writer, errand)
+        async with asyncio.TaskGroup() as group:
+            while (ask := await receive(reader, Ask)) is not None:
+                group.create_task(self._answer(desk, ask, writer))
+
+    async def _answer(self, desk: Desk, ask: Ask, writer: asyncio.StreamWriter) -> None:
+        what = ask.what
+        if isinstance(what, Lease):
+            leased = await desk.lease(
+                hosts=what.hosts, urls=what.urls, held=what.held, now=what.now
+            )
+            answer = Answer(id=ask.id, leased=leased)
+        elif isinstance(what, Polite):
+            answer = await self._politely(ask.id, what)
+        else:
+            answer = Answer(id=ask.id, refused=[*await desk.hand_in(what)])
+            self._deaths = 0
+        with suppress(ConnectionError):
+            await send(writer, answer)
+
+    async def _politely(self, id: int, what: Polite) -> Answer:
+        assert self._ledger is not None, "mates ask where there is one"
+        try:
+            return Answer(id=id, told=await self._ledger.ask(what.ask))
+        except (LedgerUnavailable, Refused) as error:
+            passing = isinstance(error, LedgerUnavailable)
+            return Answer(id=id, trouble=str(error), is_passing=passing)
+
+
+def _first(error: BaseException) -> BaseException:
+    """What happened: one trouble with the store or a sink reaches every mate."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,22 @@
+"""What became of the addresses where a crawl began: the answer when it got no page at all."""
+
+from typing import Final
+
+from crawlfleet.crawl.engine.crawl import explain
+from crawlfleet.model.crawl.frontier import UrlRecord
+from crawlfleet.model.crawl.parameters import CrawlParameters
+from crawlfleet.ports.frontier.frontier import Frontier
+
+MOST_FATES: Final = 3
+
+
+async def fates_of_seeds(parameters: CrawlParameters, frontier: Frontier) -> list[UrlRecord]:
+    """Of the first few seeds. The crawl does not run any more; its frontier is opened for it."""
+    told = [await explain(parameters, frontier, url) for url in parameters.seeds[:MOST_FATES]]
+    return [each.record for each in told if each.record is not None]
+
+
+def in_words(fate: UrlRecord) -> str:
+    """One of them for people."""
+    outcome = f"{fate.outcome}".replace("_", " ")
+    return f"{fate.url}: {outcome}" + (f" ({fate.note})" if fate.note else "")

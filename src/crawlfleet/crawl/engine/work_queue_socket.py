@@ -1,0 +1,135 @@
+"""A desk at the other end of a socket: what is said, and the side of the one who asks."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from crawlfleet.crawl.engine.process_messages import decode, encode
+from crawlfleet.crawl.work import Handed, Leased
+from crawlfleet.errors import LedgerUnavailable, Refused, StoreUnavailable
+from crawlfleet.model.crawl.parameters import CrawlParameters
+from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
+
+T = TypeVar("T")
+HEADER_BYTES: Final = 4
+GONE: Final = "the crawl's main process is gone"
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process is to do; the first thing that it hears."""
+
+    parameters: CrawlParameters
+    allow_private: bool
+    keep_bodies: bool
+    revisiting: bool
+    engine: str = ""
+    """By what name the fleet's ledger is asked; empty where there is none."""
+    set_by_s: float = 0.0
+    """By how much this machine's clock was set since the crawl began."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
+    hosts: int
+    urls: int
+    held: Mapping[str, int]
+    now: float
+
+
+class Results(Handed, frozen=False, kw_only=True, tag="handed"):
+    """What was visited."""
+
+
+class Polite(msgspec.Struct, frozen=True, kw_only=True, tag="polite"):
+    """Something for the fleet's ledger."""
+
+    ask: LedgerAsk
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    what: Lease | Results | Polite
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """To the question of that id; 0 was never asked and means: come to an end."""
+
+    id: int
+    leased: Leased | None = None
+    refused: Sequence[str] = ()
+    told: LedgerTold | None = None
+    trouble: str = ""
+    """Why the ledger has told nothing."""
+    is_passing: bool = True
+
+
+async def send(writer: asyncio.StreamWriter, message: object) -> None:
+    """One message, after its length."""
+    data = encode(message)
+    writer.write(len(data).to_bytes(HEADER_BYTES, "big") + data)
+    await writer.drain()
+
+
+async def receive(reader: asyncio.StreamReader, kind: type[T]) -> T | None:
+    """The next message; `None` when the other side is gone."""
+    try:
+        size = int.from_bytes(await reader.readexactly(HEADER_BYTES), "big")
+        data = await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    return decode(data, kind)
+
+
+class WireDesk:
+    """Implements `crawl.desk.Desk` over a socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._last_id = 0
+        self.gone = False
+        """Whether the other side is."""
+
+    async def listen(self, end: asyncio.Event) -> None:
+        """Take in answers until the other side is gone; sets `end` when told to, and then too."""
+        try:
+            while (answer := await receive(self._reader, Answer)) is not None:
+                if answer.id == 0:
+                    end.set()
+                elif (future := self._asked.pop(answer.id, None)) and not future.done():
+                    future.set_result(answer)
+        finally:
+            self.gone = True
+            end.set()
+            for future in self._asked.values():
+                if not future.done():
+                    future.set_exception(StoreUnavailable(GONE))
+
+    async def lease(self, *, hosts: int, urls: int, held: Mapping[str, int], now: float) -> Leased:
+        answer = await self._ask(Lease(hosts=hosts, urls=urls, held=held, now=now))
+        return answer.leased or Leased()
+
+    async def hand_in(self, handed: Handed) -> Sequence[str]:
+        results = Results(**msgspec.structs.asdict(handed))
+        return (await self._ask(results)).refused
+
+    async def ask(self, ask: LedgerAsk) -> LedgerTold:
+        """Implements `crawlfleet.ports.ledger.Ledger` over the same socket."""
+        answer = await self._ask(Polite(ask=ask))
+        if answer.told is None:
+            raise (LedgerUnavailable if answer.is_passing else Refused)(answer.trouble)
+        return answer.told
+
+    async def _ask(self, what: Lease | Results | Polite) -> Answer:
+        if self.gone:
+            raise StoreUnavailable(GONE)
+        self._last_id += 1
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[self._last_id] = future
+        try:
+            await send(self._writer, Ask(id=self._last_id, what=what))
+        except ConnectionError as error:
+            raise StoreUnavailable(GONE) from error
+        return await future

@@ -1,0 +1,174 @@
+"""The links of a page, as they are written there, with what the page says about them.
+
+Only strings are handed over, each once: making them absolute and canonical is the dearest part of
+a link's life, and is done where it is decided whether the link belongs to the crawl.
+"""
+
+import re
+from enum import StrEnum
+from itertools import islice
+from typing import Final, NamedTuple
+
+from crawlfleet.core.urls.robots_tags import FREE, PRODUCT, Directives, addressed, from_words
+from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.fetch.charset import UTF8
+
+MOST: Final = 50_000
+"""Links of one page."""
+LONGEST: Final = 65_536
+"""Characters of one link; a longer one is no address."""
+
+_REFRESH: Final = re.compile(
+    r"""\s*[\d.]*\s*(?:[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""",
+    re.IGNORECASE | re.DOTALL,
+)
+_SKIPPED: Final = ("#", "javascript:", "mailto:", "tel:", "data:", "about:", "blob:", "sms:")
+_LONGEST_SKIPPED: Final = max(map(len, _SKIPPED))
+_DOUBTFUL: Final = frozenset(
+    ("", *(begin(each[0]) for each in _SKIPPED for begin in (str.lower, str.upper)))
+)
+"""How all of these begin, and what is none."""
+_UNENDORSED: Final = frozenset({"nofollow", "ugc", "sponsored"})
+_TO_US: Final = addressed(PRODUCT)
+
+
+class Kind(StrEnum):
+    """What makes a link."""
+
+    ANCHOR = "anchor"
+    FRAME = "frame"
+    REFRESH = "refresh"
+    CANONICAL = "canonical"
+    NEXT = "next"
+    PREV = "prev"
+    ALTERNATE = "alternate"
+    """The same in another language."""
+    FEED = "feed"
+    SITEMAP = "sitemap"
+    LISTED = "listed"
+    """In a sitemap or a feed."""
+
+
+class Found(NamedTuple):
+    """What a page says about a link."""
+
+    kind: Kind = Kind.ANCHOR
+    nofollow: bool = False
+    """By `rel`: nofollow, ugc or sponsored. What the whole page asks for is in `robots`."""
+
+
+PLAIN: Final = Found()
+"""Said of nearly every link."""
+_UNENDORSED_ANCHOR: Final = Found(nofollow=True)
+
+
+class Discovered(NamedTuple):
+    """All that a page says about where to go."""
+
+    base: str
+    """What the links are relative to."""
+    links: dict[str, Found]
+    """In their order, each spelling once; white space around it is gone, and their queries are in
+    the charset of the page."""
+    robots: Directives = FREE
+    """What the page itself asks for; headers may ask for more."""
+
+
+def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
+    """The links of a page; `to_us` are the names of meta elements that say what it allows. Never
+    raises."""
+    links: dict[str, Found] = {}
+    robots = FREE
+    for tag, attributes in page.leads:
+        if tag == "a" or tag == "area":
+            if (href := attributes.get("href")) is not None:
+                href = href.strip()
+                if (rel := attributes.get("rel")) and _is_unendorsed(rel):
+                    links.setdefault(href, _UNENDORSED_ANCHOR)
+                elif (known := links.get(href)) is None or known.nofollow:
+                    links[href] = PLAIN
+        elif tag == "link":
+            if (href := attributes.get("href")) and (kind := _kind_of_link(attributes)):
+                _add(links, href, kind)
+        elif tag == "iframe" or tag == "frame":
+            if source := attributes.get("src"):
+                _add(links, source, Kind.FRAME)
+        elif tag == "meta" and (content := attributes.get("content")):
+            asked = _meta(content, attributes, links, to_us)
+            if asked is not FREE:
+                robots |= asked
+    return Discovered(base=page.base, links=_usable(links, page), robots=robots)
+
+
+def _is_unendorsed(rel: str) -> bool:
+    return not _UNENDORSED.isdisjoint(rel.lower().split())
+
+
+def _meta(
+    content: str,
+    attributes: dict[str, str | None],
+    links: dict[str, Found],
+    to_us: frozenset[str],
+) -> Directives:
+    """What a meta element asks for, and where it leads."""
+    if (attributes.get("name") or "").strip().lower() in to_us:
+        return from_words(content)
+    refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
+    if refreshes and (target := _refreshed(content)):
+        _add(links, target, Kind.REFRESH)
+    return FREE
+
+
+def _add(links: dict[str, Found], href: str, kind: Kind) -> None:
+    href = href.strip()
+    known = links.get(href)
+    if known is None or known.nofollow:
+        links[href] = Found(kind)
+
+
+def _usable(links: dict[str, Found], page: Page) -> dict[str, Found]:
+    """Those that may be addresses, as they are asked for."""
+    doubtful = [href for href in links if href[:1] in _DOUBTFUL]
+    if len(page.body) > LONGEST:
+        doubtful += [h for h in links if len(h) > LONGEST and h[:1] not in _DOUBTFUL]
+    for href in doubtful:
+        if not leads_on(href):
+            del links[href]
+    if len(links) > MOST:
+        links = dict(islice(links.items(), MOST))
+    if page.charset != UTF8 and not "".join(links).isascii():
+        return {page.spelt(href): found for href, found in links.items()}
+    return links
+
+
+def leads_on(href: str) -> bool:
+    """Whether this may be the address of another page."""
+    if not 0 < len(href) <= LONGEST:
+        return False
+    if href[0] == "/" or href[:4] == "http":
+        return True
+    return not href[:_LONGEST_SKIPPED].lower().startswith(_SKIPPED)
+
+
+def _kind_of_link(attributes: dict[str, str | None]) -> Kind | None:
+    rel = (attributes.get("rel") or "").lower().split()
+    for word in rel:
+        if word in {"next", "prev", "canonical", "sitemap"}:
+            return Kind(word)
+        if word == "previous":
+            return Kind.PREV
+        if word == "alternate":
+            type = (attributes.get("type") or "").lower()
+            if "rss" in type or "atom" in type:
+                return Kind.FEED
+            if attributes.get("hreflang") and "stylesheet" not in rel:
+                return Kind.ALTERNATE
+    return None
+
+
+def _refreshed(content: str) -> str | None:
+    """Where a page sends its readers: `5; url=/next`."""
+    found = _REFRESH.match(content[:LONGEST])
+    if found is None:
+        return None
+    return (found[1] or found[2] or found[3] or "").strip() or None

@@ -1,0 +1,1 @@
+"""Frontiers that are elsewhere: at the master, or on Redis."""

@@ -1,0 +1,100 @@
+"""Which links the keeper of a frontier has been told of.
+
+Most links of a page were met before: menus, neighbours, the way back. Telling the keeper of them
+again changes nothing where depth does not matter, and makes nine tenths of what a crawl has to say.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, HostLease, Visit
+
+MOST: Final = 100_000
+"""Links that are remembered."""
+
+Depths = Callable[[str], Mapping[int, int]]
+"""By host: how deep the URLs lie that are leased."""
+FAR: Final = 1 << 62
+_new: Final = tuple.__new__  # a quarter of the cost of `_replace`, for each page
+
+
+class ToldLinks:
+    """Bounded: what is forgotten is told again."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._depths: dict[int, int] = {}
+        """By link: how deep the nearest page lies that told of it."""
+
+    def lean(self, hosts: Sequence[HostCommit], depths: Depths) -> list[HostCommit]:
+        """The same without links that were told of by a page as near as theirs, or nearer."""
+        return [self._lean(part, depths(part.host)) for part in hosts]
+
+    def note(self, commit: Commit, depths: Depths) -> None:
+        """This was committed."""
+        known = self._depths
+        for part in commit.hosts:
+            leased = depths(part.host)
+            for visit in part.visits:
+                depth = leased.get(visit.id)
+                if depth is None:
+                    continue
+                for link in visit.links:
+                    if known.get(link[0], FAR) > depth:
+                        known[link[0]] = depth
+        if len(known) > self._most:
+            self._depths = {}
+
+    def clear(self) -> None:
+        """Whoever was told may not know any more."""
+        self._depths = {}
+
+    def _lean(self, part: HostCommit, leased: Mapping[int, int]) -> HostCommit:
+        known = self._depths.get
+        visits = []
+        for visit in part.visits:
+            depth = leased.get(visit.id)
+            if depth is not None and visit.links:
+                links = [link for link in visit.links if known(link[0], FAR) > depth]
+                visit = _new(Visit, (*visit[:4], links, *visit[5:]))
+            visits.append(visit)
+        return replace(part, visits=visits)
+
+
+class LeasedDepths:
+    """How deep the URLs lie that are leased from a frontier, by host."""
+
+    def __init__(self) -> None:
+        self._depths: dict[str, dict[int, int]] = {}
+
+    def of(self, host: str) -> Mapping[int, int]:
+        return self._depths.get(host, {})
+
+    def take(self, leases: Iterable[HostLease]) -> None:
+        """These were given."""
+        for lease in leases:
+            if lease.state is not None:
+                self._depths[lease.host] = {}  # a new lease: what there was of another is over
+            mine = self._depths.setdefault(lease.host, {})
+            mine.update((waiting.id, waiting.depth) for waiting in lease.urls)
+
+    def settle(self, commit: Commit, refused: Iterable[str]) -> None:
+        """This was committed; or these hosts were lost, and nothing was."""
+        lost = [*refused]
+        for host in lost:
+            self._depths.pop(host, None)
+        for part in commit.hosts if not lost else ():
+            if part.release:
+                self._depths.pop(part.host, None)
+                continue
+            mine = self._depths.get(part.host, {})
+            for visit in part.visits:
+                mine.pop(visit.id, None)
+
+
+def may_leave_out(rules: FrontierRules) -> bool:
+    """Whether a link that is known need not be told again: not where the links of a page are kept
+    for when it comes nearer, nor where those that are turned away are counted."""
+    return rules.max_depth is None and rules.max_per_host is None

@@ -1,0 +1,213 @@
+"""A frontier on a server that several executions reach by themselves, as the master tells where.
+
+The executor knows no address and no password before the master has told them, over the pipe of its
+node and for this crawl alone. It never begins a frontier: the master has, once for each crawl.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+
+import msgspec
+
+from crawlfleet import plugins
+from crawlfleet.core.crawls import frontier_codec
+from crawlfleet.core.crawls.shared_crawl import rules_of
+from crawlfleet.crawl.frontier.known_links import LeasedDepths, ToldLinks, may_leave_out
+from crawlfleet.errors import (
+    CrawlfleetError,
+    FrontierLost,
+    FrontierRefused,
+    PluginError,
+)
+from crawlfleet.model.crawl.frontier import (
+    Commit,
+    FrontierCounts,
+    HostCommit,
+    HostFigures,
+    HostLease,
+    Link,
+    UrlRecord,
+)
+from crawlfleet.model.crawl.parameters import CrawlParameters
+from crawlfleet.model.task import ErrorClass
+from crawlfleet.model.wire import frontier as said
+from crawlfleet.ports.execution import CrawlContext
+from crawlfleet.ports.frontier.frontier import Frontier
+
+ASK_AGAIN_S: Final = 1.0
+TELL_EVERY_S: Final = 30.0
+COUNTS_LAST_S: Final = 0.25
+"""What was told about the counts is true for so long, unless something is changed from here."""
+
+T = TypeVar("T")
+Ask = Callable[[bytes], Awaitable[bytes]]
+
+
+class NoPlace(CrawlfleetError):
+    """The fleet has no place for this frontier; the message names the setting and the remedy."""
+
+    error_class: ClassVar = ErrorClass.INVALID
+
+
+class NoWay(CrawlfleetError):
+    """This node cannot reach the frontier; another one may."""
+
+
+class FrontierGone(CrawlfleetError):
+    """The frontier lost what it knew while this attempt worked. It is restored from its last
+    checkpoint, and the next attempt goes on: that this one came to nothing is not its fault."""
+
+    error_class: ClassVar = ErrorClass.LOST
+
+
+async def where(context: CrawlContext) -> said.Placed:
+    """Where the frontier of this crawl is, once that can be told. Raises `NoPlace`."""
+    told_at = float("-inf")
+    while True:
+        try:
+            told = await _ask(context.ask_frontier, said.Place())
+        except (FrontierRefused, frontier_codec.Unreadable):
+            return said.Placed()  # a master of an earlier version keeps all frontiers
+        placed = msgspec.msgpack.decode(told, type=said.Placed)
+        if placed.refusal:
+            raise NoPlace(placed.refusal)
+        if not placed.wait:
+            return placed
+        loop = asyncio.get_running_loop()
+        if loop.time() - told_at >= TELL_EVERY_S:
+            told_at = loop.time()
+            await context.log("the crawl waits for its frontier", level="warning", why=placed.wait)
+        await asyncio.sleep(ASK_AGAIN_S)
+
+
+def placed_frontier(parameters: CrawlParameters, placed: said.Placed, ask: Ask) -> "PlacedFrontier":
+    """The frontier at that place; `ask` reaches the master."""
+    scheme = placed.url.partition("://")[0]
+    try:
+        make = plugins.load_one(plugins.FRONTIERS, scheme)
+    except PluginError as error:
+        raise NoWay(f"this node cannot reach the frontier of the crawl: {error}") from error
+    rules = rules_of(parameters)
+    frontier: Frontier = make(url=placed.url, crawl=placed.crawl, rules=rules, epoch=placed.epoch)
+    return PlacedFrontier(frontier, placed.epoch, ask, is_lean=may_leave_out(rules))
+
+
+async def _ask(ask: Ask, what: said.AnyAsk) -> msgspec.Raw:
+    told = frontier_codec.told_in(await ask(frontier_codec.written(said.Talk(asks=[what]))))
+    if not told.answers:
+        raise FrontierRefused("the master did not answer")
+    return told.answers[0]
+
+
+class PlacedFrontier:
+    """Implements `crawlfleet.ports.frontier.frontier.Frontier`: tells the master when the frontier
+    is lost, and does not count all URLs anew whenever somebody looks whether the crawl is
+    finished."""
+
+    def __init__(self, frontier: Frontier, epoch: str, ask: Ask, *, is_lean: bool = False) -> None:
+        """A lean one is told of each link once."""
+        self._links = ToldLinks() if is_lean else None
+        self._leased = LeasedDepths()
+        self._frontier = frontier
+        self._epoch = epoch
+        self._ask = ask
+        self._counts: FrontierCounts | None = None
+        self._counted_at = 0.0
+        self._told = False
+
+    @property
+    def partitions(self) -> int:
+        return self._frontier.partitions
+
+    def partition_of(self, host: str) -> int:
+        return self._frontier.partition_of(host)
+
+    @property
+    def most_step_bytes(self) -> None:
+        """There is no limit to what is committed at once."""
+        return None
+
+    def take_surplus(self) -> int:
+        """How many hosts to give back, so that others have their share; says so once."""
+        surplus: int = getattr(self._frontier, "take_surplus", lambda: 0)()
+        return surplus
+
+    async def open(self) -> Mapping[str, Any]:
+        return await self._watched(self._frontier.open())
+
+    async def close(self) -> None:
+        await self._frontier.close()
+
+    async def add(self, seeds: Sequence[Link], at: float) -> int:
+        self._counts = None
+        return await self._watched(self._frontier.add(seeds, at))
+
+    async def begin_round(self, round: int) -> None:
+        self._counts = None
+        await self._watched(self._frontier.begin_round(round))
+
+    async def lease(
+        self, worker: str, *, hosts: int, urls: int, held: Mapping[str, int], now: float
+    ) -> list[HostLease]:
+        leases = await self._watched(
+            self._frontier.lease(worker, hosts=hosts, urls=urls, held=held, now=now)
+        )
+        if self._links is not None:
+            self._leased.take(leases)
+        return leases
+
+    def lean(self, worker: str, hosts: list[HostCommit]) -> list[HostCommit]:
+        """What is to be committed, without the links that the frontier was told of."""
+        return hosts if self._links is None else self._links.lean(hosts, self._leased.of)
+
+    async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        refused = await self._watched(self._frontier.commit(worker, commit))
+        self._counts = None
+        if self._links is not None:
+            if not refused:
+                self._links.note(commit, self._leased.of)
+            self._leased.settle(commit, refused)
+        return refused
+
+    async def forget(self, worker: str) -> None:
+        self._counts = None
+        await self._watched(self._frontier.forget(worker))
+
+    async def counts(self) -> FrontierCounts:
+        now = asyncio.get_running_loop().time()
+        if self._counts is None or now - self._counted_at > COUNTS_LAST_S:
+            counted = await self._watched(self._frontier.counts())
+            self._counts, self._counted_at = counted, asyncio.get_running_loop().time()
+            return counted
+        return self._counts
+
+    async def busiest(self, limit: int) -> Sequence[HostFigures]:
+        return await self._watched(self._frontier.busiest(limit))
+
+    async def record(self, id: int) -> UrlRecord | None:
+        return await self._watched(self._frontier.record(id))
+
+    async def discard(self) -> None:
+        """Nothing came of the crawl: whoever works for it next begins anew."""
+        await _ask(self._ask, said.Discard())
+
+    async def _watched(self, asked: Awaitable[T]) -> T:
+        try:
+            return await asked
+        except FrontierLost as error:
+            await self._tell(error)
+            raise FrontierGone(
+                "the frontier was lost while this attempt worked; the next one goes on from its "
+                f"last checkpoint. {error}"
+            ) from error
+
+    async def _tell(self, error: FrontierLost) -> None:
+        """Before this attempt ends: the next one cannot know what this one has seen."""
+        if self._told:
+            return
+        self._told = True
+        try:
+            await _ask(self._ask, said.Lost(epoch=self._epoch, why=str(error)))
+        except CrawlfleetError:
+            self._told = False  # the next call that fails tells it

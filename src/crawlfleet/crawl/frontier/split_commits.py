@@ -1,0 +1,74 @@
+"""What was handed in, in portions that a frontier with a limit takes at once.
+
+Any hosts with their pages make a valid step, and so do some of the visits of a host: only what ends
+a lease, or speaks of all of it, goes with the last of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.crawl.work import Handed
+from crawlfleet.model.crawl.frontier import HostCommit, Link, Visit
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def portions(handed: Handed, most_bytes: int) -> list[Handed]:
+    """Each with at most so many bytes to be committed, or with a single visit or host that has
+    more. What is true of the whole goes with the first."""
+    if _size(handed.hosts) <= most_bytes:
+        return [handed]
+    parts: list[Handed] = []
+    for hosts in _divided(handed.hosts, most_bytes):
+        part = copy(handed) if not parts else Handed(at=handed.at, hosts=[])
+        visited = {visit.id for host in hosts for visit in host.visits}
+        part.hosts = hosts
+        part.pages = [page for page in handed.pages if page.id in visited]
+        parts.append(part)
+    return parts
+
+
+def lots(seeds: Sequence[Link], most_bytes: int) -> Iterator[Sequence[Link]]:
+    """The seeds in lots of at most so many bytes, or of one that has more; at least one lot."""
+    if len(seeds) < 2 or _size(seeds) <= most_bytes:
+        yield seeds
+    else:
+        half = len(seeds) // 2
+        yield from lots(seeds[:half], most_bytes)
+        yield from lots(seeds[half:], most_bytes)
+
+
+def _divided(hosts: Sequence[HostCommit], most_bytes: int) -> list[list[HostCommit]]:
+    parts: list[list[HostCommit]] = [[]]
+    used = 0
+    for host in hosts:
+        visits: list[Visit] = []
+        bare = HostCommit(host=host.host, token=host.token)
+        bare_size = _size(bare)
+        for visit in host.visits:
+            size = _size(visit) + (0 if visits else bare_size)
+            if used and used + size > most_bytes:
+                if visits:
+                    parts[-1].append(replace(bare, visits=visits))
+                parts.append([])
+                visits, used = [], 0
+                size = _size(visit) + bare_size
+            visits.append(visit)
+            used += size
+        size = _size(replace(host, visits=()))
+        if used and used + size > most_bytes:
+            if visits:
+                parts[-1].append(replace(bare, visits=visits))
+            parts.append([])
+            visits, used = [], 0
+        parts[-1].append(replace(host, visits=visits))
+        used += size
+    return parts
+
+
+def _size(part: Any) -> int:
+    return len(_encode(part))

@@ -1,0 +1,1 @@
+"""Output of a crawl: its sinks, and its upload to the master."""

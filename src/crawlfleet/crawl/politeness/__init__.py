@@ -1,0 +1,1 @@
+"""Politeness of an engine: robots.txt, clocks of hosts, the fleet's ledger."""

@@ -1,0 +1,211 @@
+"""Hosts that are one to somebody: of the same registered domain, or on the same server.
+
+Each host has a clock of its own; what is here bounds all of a domain and all of an address
+together, so that a site with a thousand subdomains is not asked a thousand times a second; and
+all that an engine has under way. Every request of it comes through here: pages, retries, redirects
+and robots.txt.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+from urllib.parse import urlsplit
+
+from crawlfleet.core.politeness.host_clock import Share, share_of
+from crawlfleet.core.urls.suffixes import Suffixes
+from crawlfleet.crawl.fetch.dns import MIN_TTL_S
+from crawlfleet.crawl.politeness.semaphore import Slots
+from crawlfleet.model.crawl.parameters import Politeness
+
+IN_FLIGHT: Final = 256
+"""Requests of an engine that are under way at once, to whomever."""
+MOST_IDLE: Final = 10_000
+"""Domains and addresses that are remembered while nobody asks them."""
+REMEMBERED_S: Final = MIN_TTL_S
+"""The neighbours of a host are worked out anew after so long: it may have moved."""
+
+
+class _Neighbours:
+    """One domain or one address."""
+
+    __slots__ = ("delay_s", "line", "next_at", "slots", "users")
+
+    def __init__(self, share: Share) -> None:
+        self.delay_s = share.delay_s
+        self.next_at = 0.0
+        self.slots = Slots(share.concurrency)
+        self.line = asyncio.Lock()
+        """Its first waits for `next_at`, the others for the first."""
+        self.users = 0
+
+
+_UNKNOWN: Final[tuple[Sequence[_Neighbours], float]] = ((), 0.0)
+
+
+class Neighbourhood:
+    """Gives requests their turn among those of the neighbours of their host."""
+
+    def __init__(
+        self,
+        politeness: Politeness,
+        *,
+        workers: int,
+        address_of: Callable[[str], Awaitable[str | None]],
+        suffixes: Callable[[], Suffixes],
+        now: Callable[[], float],
+    ) -> None:
+        """`address_of` tells where the requests to a host name go, `None` when that is unknown or
+        a proxy's matter; `suffixes` is asked for once there are two names."""
+        self._domain_share = share_of(politeness, politeness.per_domain, workers)
+        self._address_share = share_of(politeness, politeness.per_address, workers)
+        self._address_of = address_of
+        self._load_suffixes = suffixes
+        self._suffixes: Suffixes | None = None
+        self._first = ""
+        self._now = now
+        self._names: dict[str, str] = {}
+        self._known: dict[Hashable, _Neighbours] = {}
+        shares = [share for share in (self._domain_share, self._address_share) if share]
+        self._shares = len(shares)
+        self.has_delays = any(share.delay_s for share in shares)
+        """Whether there is more to wait for than a free slot."""
+        self.in_flight = Slots(IN_FLIGHT)
+        self._joined: dict[str, tuple[Sequence[_Neighbours], float]] = {}
+        """By host key, and until when it is known."""
+
+    def turn(self, host: str) -> "Turn":
+        """For one more request to this host key: `if not turn.take(): await turn.wait()` until it
+        is all right for its neighbours, and `turn.leave()` at its end."""
+        return Turn(self, host)
+
+    def known(self, host: str) -> Sequence[_Neighbours] | None:
+        """Those of a host key, as they were found of late; `None` when `of` must find out."""
+        joined, until = self._joined.get(host, _UNKNOWN)
+        return joined if self._now() < until else None
+
+    async def of(self, host: str) -> Sequence[_Neighbours]:
+        """Those of a host key; the address last, since it has the most to do."""
+        now = self._now()
+        joined = await self._join(self._name(host))
+        if len(joined) == self._shares:
+            if len(self._joined) >= MOST_IDLE:
+                self._joined.clear()
+            self._joined[host] = joined, now + REMEMBERED_S
+        return joined
+
+    async def wait(self, joined: Sequence[_Neighbours]) -> None:
+        async with AsyncExitStack() as lines:
+            for neighbours in joined:
+                if neighbours.delay_s:
+                    await lines.enter_async_context(neighbours.line)
+            # From when it really starts: who wakes late must not come close to the next.
+            pause_s = max((n.next_at for n in joined), default=0.0) - self._now()
+            if pause_s > 0.0:
+                await asyncio.sleep(pause_s)
+            now = self._now()
+            for neighbours in joined:
+                neighbours.next_at = now + neighbours.delay_s
+
+    async def _join(self, name: str) -> list[_Neighbours]:
+        address = await self._address_of(name) if self._address_share else None
+        joined = []
+        if self._domain_share:
+            joined.append(self._neighbours(("domain", self._domain(name)), self._domain_share))
+        if self._address_share and address:
+            joined.append(self._neighbours(("address", address), self._address_share))
+        return joined
+
+    def _domain(self, name: str) -> str:
+        """The registered domain; of a single host, its name will do until there is another."""
+        if self._suffixes is None:
+            if not self._first or name == self._first:
+                self._first = name
+                return name
+            self._suffixes = self._load_suffixes()
+            if alone := self._known.pop(("domain", self._first), None):
+                self._known["domain", self._suffixes.registrable(self._first)] = alone
+        return self._suffixes.registrable(name)
+
+    def _neighbours(self, key: Hashable, share: Share) -> _Neighbours:
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_IDLE:
+                self._forget_idle()
+            found = self._known[key] = _Neighbours(share)
+        return found
+
+    def _forget_idle(self) -> None:
+        now = self._now()
+        self._known = {
+            key: each for key, each in self._known.items() if each.users or each.next_at > now
+        }
+        self._joined.clear()
+
+    def _name(self, host: str) -> str:
+        name = self._names.get(host)
+        if name is None:
+            name = self._names[host] = urlsplit(host).hostname or host
+        return name
+
+
+class Turn:
+    """One request among those of its neighbours; by hand, since every page goes through here."""
+
+    __slots__ = ("_host", "_in_flight", "_joined", "_neighbourhood", "_taken")
+
+    def __init__(self, neighbourhood: Neighbourhood, host: str) -> None:
+        self._neighbourhood = neighbourhood
+        self._host = host
+        self._joined: Sequence[_Neighbours] = ()
+        self._taken = 0
+        self._in_flight = False
+
+    def take(self) -> bool:
+        """Take it if there is nothing to wait for."""
+        neighbourhood = self._neighbourhood
+        joined = neighbourhood.known(self._host)
+        if joined is None or neighbourhood.has_delays or not neighbourhood.in_flight.free:
+            return False
+        for neighbours in joined:
+            if not neighbours.slots.free:
+                return False
+        for neighbours in joined:
+            neighbours.users += 1
+            neighbours.slots.take()
+        self._joined, self._taken = joined, len(joined)
+        self._in_flight = neighbourhood.in_flight.take()
+        return True
+
+    async def wait(self) -> None:
+        """Take it as soon as it is there."""
+        neighbourhood = self._neighbourhood
+        joined = neighbourhood.known(self._host)
+        if joined is None:
+            joined = await neighbourhood.of(self._host)
+        self._joined = joined
+        for neighbours in joined:
+            neighbours.users += 1
+        try:
+            for neighbours in joined:
+                if not neighbours.slots.take():
+                    await neighbours.slots.wait()
+                self._taken += 1
+            if neighbourhood.has_delays:
+                await neighbourhood.wait(joined)
+            # Last, so that those who wait for some keep nobody from asking others.
+            if not neighbourhood.in_flight.take():
+                await neighbourhood.in_flight.wait()
+            self._in_flight = True
+        except BaseException:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """What was taken of it, if anything, is for others."""
+        if self._in_flight:
+            self._neighbourhood.in_flight.give()
+        for neighbours in self._joined[: self._taken]:
+            neighbours.slots.give()
+        for neighbours in self._joined:
+            neighbours.users -= 1

@@ -1,0 +1,1 @@
+"""Alerts: rules over events and figures, and whom they are sent to."""

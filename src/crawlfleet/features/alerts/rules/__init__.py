@@ -1,0 +1,1 @@
+"""Decisions of alerts: which rules hold, and when an alert fires and ends."""

@@ -1,0 +1,197 @@
+"""Watches the rules for alerts, for as long as this master leads.
+
+What events tell is heard from the outbox, so that it is that of all masters; what is measured is
+read from the copy of the store. A change of state that matters is one commit with the event that
+tells people of it, which webhooks carry out: so nobody is told twice by a master that dies.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases.service import demand_lead
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.features.alerts.model import AlertRule, AlertStatus, Source
+from crawlfleet.features.alerts.rules import states
+from crawlfleet.features.alerts.rules.alerts import with_built_ins
+from crawlfleet.features.alerts.rules.event_windows import Windows
+from crawlfleet.features.alerts.rules.states import Observation
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.node import NodeStatus
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+LOOK_EVERY_S: Final = 5.0
+"""While something holds, or waits."""
+LOOK_SELDOM_S: Final = 300.0
+"""While there is nothing to see: disks fill up without an event."""
+PAUSE_S: Final = 1.0
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+RECALLED: Final = 5_000
+"""Events from before this master led that are looked at again."""
+OF_RULES: Final = "rule."
+
+
+class Watch:
+    """Implements `crawlfleet.ports.events.EventSink`, for the master that leads."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        disk_free: Callable[[], float | None],
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._disk_free = disk_free
+        self._rules: dict[str, AlertRule] = {}
+        self._stale = True
+        self._windows = Windows()
+        self._heard = 0
+        """The number of the last event that is in the windows."""
+        self._wake = asyncio.Event()
+        self._recalled = asyncio.Event()
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Take notice. Raises `StoreUnavailable`: then they have to come again."""
+        # What is recalled is not to be counted twice.
+        await self._recalled.wait()
+        for event in events:
+            if event.seq <= self._heard:
+                continue
+            if event.kind.startswith(OF_RULES):
+                # At once: what comes after a rule counts for it.
+                await self._load()
+            self._heard = event.seq
+            self._windows.add(event)
+        if events:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Look at the rules whenever something may have changed, until the lead is lost."""
+        self._stale = True
+        try:
+            await self._recall()
+            self._recalled.set()
+            await self._look_on()
+        finally:
+            self._recalled.clear()
+
+    async def _look_on(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self.look()
+            except StoreUnavailable as error:
+                log.warning("alerts wait for the store", error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+                continue
+            await asyncio.sleep(PAUSE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._wait_s()):
+                    await self._wake.wait()
+
+    async def look(self) -> None:
+        """Hold each rule against what there is now."""
+        if self._stale:
+            await self._load()
+        now = self._system.now()
+        for id in [*self._rules]:
+            rule = self._rules.get(id)
+            if rule is None:
+                continue
+            try:
+                change = self._step(rule, now)
+            except Exception:
+                # The others are still watched, and the master leads on.
+                log.exception("rule not looked at", rule=rule.name)
+                continue
+            if change is None:
+                continue
+            refusals = await self._state.commit([change])
+            demand_lead(refusals)
+            if refusals[0] is not None:
+                # Somebody has changed the rule meanwhile.
+                self._stale = True
+                self._wake.set()
+                continue
+            self._rules[rule.id] = change.alert_rules[0]
+
+    def _step(self, rule: AlertRule, now: float) -> Change | None:
+        """Hold one rule against what there is; what that changes, if it is to be written down."""
+        state, notice = states.step(rule, self._observe(rule, now), now)
+        if notice is None and not states.is_worth_keeping(rule.state, state):
+            self._rules[rule.id] = msgspec.structs.replace(rule, state=state)
+            return None
+        return states.change_of(rule, state, notice, now=now, epoch=self._state.epoch)
+
+    def _wait_s(self) -> float:
+        quiet = all(rule.state.status is AlertStatus.QUIET for rule in self._rules.values())
+        return LOOK_SELDOM_S if quiet and not len(self._state.queue) else LOOK_EVERY_S
+
+    async def _load(self) -> None:
+        self._stale = False
+        try:
+            found = with_built_ins(await self._store.alert_rules())
+        except BaseException:
+            self._stale = True
+            raise
+        self._rules = {rule.id: self._merged(rule) for rule in found}
+        self._windows.watch(self._rules.values())
+
+    def _merged(self, rule: AlertRule) -> AlertRule:
+        """A rule as it is stored, with the waits that only this master knows of."""
+        known = self._rules.get(rule.id)
+        if known is None or known.state.status in states.ON or rule.state.status in states.ON:
+            return rule
+        return msgspec.structs.replace(rule, state=known.state)
+
+    async def _recall(self) -> None:
+        """Look at the newest events again: what is counted does not begin anew with a master."""
+        self._rules = {}
+        self._windows = Windows()
+        while True:
+            try:
+                await self._load()
+                after = max(self._state.position.newest - RECALLED, 0)
+                events = await self._store.events(after=after, limit=RECALLED)
+                break
+            except StoreUnavailable as error:
+                log.warning("alerts wait for the store", error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+        for event in events:
+            self._windows.add(event)
+        self._heard = events[-1].seq if events else self._heard
+
+    def _observe(self, rule: AlertRule, now: float) -> Observation:
+        state = self._state
+        match rule.source:
+            case Source.NODES_LOST:
+                lost = tuple(
+                    node.id
+                    for node in state.nodes.values()
+                    if node.status is NodeStatus.UNRESPONSIVE
+                )
+                return Observation(value=len(lost), subjects=lost, count=len(lost))
+            case Source.NODES_ONLINE:
+                online = sum(each.status is NodeStatus.ONLINE for each in state.nodes.values())
+                return Observation(value=online)
+            case Source.QUEUE_AGE:
+                oldest = state.queue.longest_ready()
+                return Observation(value=0.0 if oldest is None else max(now - oldest, 0.0))
+            case Source.QUEUE_LENGTH:
+                return Observation(value=len(state.queue))
+            case Source.DISK_FREE:
+                return Observation(value=self._disk_free())
+            case Source.EVENTS | Source.ERROR_SHARE:
+                return self._windows.observe(rule, now)

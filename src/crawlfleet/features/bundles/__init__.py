@@ -1,0 +1,1 @@
+"""Bundles: versions of user code, deployed to nodes."""

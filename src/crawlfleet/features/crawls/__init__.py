@@ -1,0 +1,1 @@
+"""Crawls on a fleet: frontiers at the master, output, figures, orders."""

@@ -1,0 +1,219 @@
+"""One open frontier that a master serves: whose leases are whose, and what was answered last."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.crawls import frontier_codec, frontier_limits
+from crawlfleet.core.crawls.shared_crawl import share_of
+from crawlfleet.errors import Busy, Refused
+from crawlfleet.model.crawl.frontier import FrontierCounts, HostLease
+from crawlfleet.model.wire import frontier as said
+from crawlfleet.model.wire.frontier import Talk, Told
+from crawlfleet.ports.frontier.kept import KeptFrontier
+
+MOST_HOSTS: Final = 1_000_000
+MOST_LEASED_BYTES: Final = 4_000_000
+"""No more is leased in an answer that has so much: hosts come with their robots.txt, and what is
+told must pass through the node's pipe to its executor."""
+LEASED_AT_ONCE: Final = 16
+"""Hosts between two looks at how much there is: 16 of the largest are some 10 MB."""
+RECLAIM_S: Final = 10.0
+"""For so long after it was opened a frontier waits for those who had leases to say so, before it
+gives their hosts to others."""
+
+
+class Gone(Exception):
+    """The execution has ended while it was being answered."""
+
+
+class Served:
+    """One open frontier, and who has leases of it."""
+
+    def __init__(
+        self,
+        frontier: KeptFrontier,
+        *,
+        steps: dict[str, int],
+        is_living: Callable[[str], bool],
+        living: Callable[[], set[str]],
+        awaited: set[str],
+    ) -> None:
+        self.frontier = frontier
+        self.is_closed = False
+        """With the lead it goes to another master: nobody may open it here again."""
+        self.users = 0
+        self.counts: FrontierCounts | None = None
+        self.asked_at = asyncio.get_running_loop().time()
+        self._steps = steps
+        """The number of the last step of each execution."""
+        self._is_living = is_living
+        self._living = living
+        self._surplus: dict[str, int] = {}
+        """So many hosts an execution should give back."""
+        self._workers: dict[str, set[str]] = {}
+        """Executions that may have leases, and under which names."""
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._given: dict[str, tuple[int, list[HostLease]]] = {}
+        """What each worker was given last, should the answer get lost."""
+        self._added: dict[str, tuple[int, int]] = {}
+        """The same of what each execution added."""
+        self._awaited = awaited
+        """Executions that may want back what they had."""
+        self._awaited_until = self.asked_at + RECLAIM_S
+
+    async def answer(self, execution_id: str, asked: Talk) -> Told:
+        """Do what is asked, in order. What an execution says twice at once is done in turn."""
+        async with self._turns.setdefault(execution_id, asyncio.Lock()):
+            await self._forget_the_dead()
+            answers = None
+            is_reclaim = all(isinstance(each, said.Reclaim) for each in asked.asks)
+            if asked.life in (0, self.frontier.life) or is_reclaim:
+                self._awaited.discard(execution_id)
+                answers = list[msgspec.Raw]()
+                for each in asked.asks:
+                    if not self._is_living(execution_id):
+                        raise Gone
+                    if self.is_closed:
+                        raise Busy("this frontier was closed; ask again")
+                    room = MOST_LEASED_BYTES - sum(map(len, answers))
+                    answers.append(frontier_codec.raw(await self._do(execution_id, each, room)))
+            self.counts = counts = await self.frontier.counts()
+            return Told(
+                life=self.frontier.life,
+                counts=counts,
+                step=self._steps.get(execution_id, 0),
+                surplus=self._surplus.pop(execution_id, 0),
+                answers=answers,
+            )
+
+    async def _do(self, execution_id: str, ask: said.AnyAsk, room: int) -> Any:
+        frontier = self.frontier
+        match ask:
+            case said.Open():
+                receipts = await frontier.open()
+                return {
+                    name: receipt
+                    for name, receipt in receipts.items()
+                    if not name.startswith(said.STEP)
+                }
+            case said.Add():
+                return await self._add(execution_id, ask)
+            case said.Round():
+                return await frontier.begin_round(ask.round)
+            case said.Lease():
+                return await self._lease(execution_id, ask, room)
+            case said.Step():
+                return await self._step(execution_id, ask)
+            case said.Forget():
+                worker = self._worker(execution_id, ask.worker)
+                self._given.pop(worker, None)
+                return await frontier.forget(worker)
+            case said.Busiest():
+                return await frontier.busiest(ask.limit)
+            case said.Record():
+                return await frontier.record(ask.id)
+            case said.Place():
+                return said.Placed()
+            case said.Discard() | said.Lost():
+                return None
+            case said.Reclaim():
+                return await self._reclaim(execution_id, ask)
+
+    async def _add(self, execution_id: str, ask: said.Add) -> int:
+        number, new = self._added.get(execution_id, (0, 0))
+        if number != ask.number:
+            new = await self.frontier.add(ask.seeds, ask.at)
+            self._added[execution_id] = ask.number, new
+        return new
+
+    async def _reclaim(self, execution_id: str, ask: said.Reclaim) -> dict[str, int]:
+        tokens = {}
+        for host, ids in ask.hosts.items():
+            if not self._is_living(execution_id):
+                raise Gone
+            worker = self._worker(execution_id, ask.worker)
+            token = await self.frontier.reclaim(worker, host, ids)
+            if token is not None:
+                tokens[host] = token
+        return tokens
+
+    async def _lease(self, execution_id: str, ask: said.Lease, room: int) -> Sequence[HostLease]:
+        worker = self._worker(execution_id, ask.worker)
+        number, given = self._given.get(worker, (0, []))
+        if ask.number <= number:
+            return given if ask.number == number else ()
+        hosts = min(ask.hosts, await self._fair(execution_id))
+        if self._awaited and asyncio.get_running_loop().time() < self._awaited_until:
+            hosts = 0
+        given = []
+        held = [*ask.held.items()] if room > 0 else []
+        hosts = hosts if room > 0 else 0
+        while True:
+            some, held = dict(held[:LEASED_AT_ONCE]), held[LEASED_AT_ONCE:]
+            more = 0 if held else min(hosts, LEASED_AT_ONCE)
+            if not self._is_living(execution_id):
+                raise Gone
+            worker = self._worker(execution_id, ask.worker)
+            leases = await self.frontier.lease(
+                worker, hosts=more, urls=ask.urls, held=some, now=ask.now
+            )
+            given += leases
+            # At once: should the next one fail, these are told when the same is asked again.
+            self._given[worker] = ask.number, given
+            room -= len(frontier_codec.raw(leases))
+            hosts -= more
+            is_last = not held and sum(each.state is not None for each in leases) < more
+            if room <= 0 or is_last or not (held or hosts > 0):
+                return given
+
+    async def _fair(self, execution_id: str) -> int:
+        """How many further hosts an execution may lease beside the others of its crawl."""
+        living = self._living()
+        if len(living) < 2:
+            return MOST_HOSTS
+        holdings = await self.frontier.holdings()
+        held = dict.fromkeys(living, 0)
+        for worker, hosts in holdings.lent.items():
+            owner = worker.partition("/")[0]
+            if owner in held:
+                held[owner] += hosts
+        share = share_of(execution_id, held, holdings.free)
+        self._surplus[execution_id] = share.surplus
+        return share.more
+
+    async def _step(self, execution_id: str, ask: said.Step) -> Sequence[str]:
+        if ask.number <= self._steps.get(execution_id, 0):
+            return ()
+        worker = self._worker(execution_id, ask.worker)
+        numbered = {**ask.commit.receipts, f"{said.STEP}{execution_id}": ask.number}
+        commit = msgspec.structs.replace(ask.commit, receipts=numbered)
+        refused = await self.frontier.commit(worker, commit)
+        if not refused:
+            self._steps[execution_id] = ask.number
+        return refused
+
+    def _worker(self, execution_id: str, name: str) -> str:
+        names = self._workers.setdefault(execution_id, set())
+        names.add(name)
+        if len(names) > frontier_limits.MOST_WORKERS:
+            names.discard(name)
+            raise Refused(
+                f"{execution_id} leases under more than {frontier_limits.MOST_WORKERS} names;"
+                " use fewer"
+            )
+        return f"{execution_id}/{name}"
+
+    async def _forget_the_dead(self) -> None:
+        """The leases of executions that are over end: what they held waits again."""
+        for execution_id in [id for id in self._workers if not self._is_living(id)]:
+            for name in self._workers.pop(execution_id, ()):
+                worker = f"{execution_id}/{name}"
+                self._given.pop(worker, None)
+                await self.frontier.forget(worker)
+        for known in (self._turns, self._added, self._surplus):
+            for execution_id in [id for id in known if not self._is_living(id)]:
+                del known[execution_id]
+        self._awaited = {id for id in self._awaited if self._is_living(id)}

@@ -1,0 +1,291 @@
+"""The frontiers of crawls that run on nodes, kept by the master and asked over HTTP.
+
+The master that leads has them, each open for as long as somebody asks; with the lead they go to
+the next. Who asks must hold a living lease of a task of the crawl, as who hands over output must.
+Leases of URLs live in memory: those of an execution end when the lease of its task does, and are
+had again (`Reclaim`) from a master that was away. A step counts once, however often it is said.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.control.leases.fence import Fence
+from crawlfleet.control.named_locks import Turns
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.crawls import frontier_codec, frontier_limits
+from crawlfleet.core.crawls.shared_crawl import at_work, crawl_of, rules_of
+from crawlfleet.errors import Busy, ConfigError, NotFound, Refused, StoreUnavailable
+from crawlfleet.features.crawls.frontier_session import Gone, Served
+from crawlfleet.features.crawls.remote_frontiers import Placing
+from crawlfleet.model.crawl.frontier import FrontierCounts, FrontierRules
+from crawlfleet.model.crawl.parameters import CrawlParameters
+from crawlfleet.model.crawl.user_code import ScrapyParameters
+from crawlfleet.model.task import Task
+from crawlfleet.model.wire import frontier as said
+from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply, Standing, Talk, Told
+from crawlfleet.ports.frontier.frontier import Knowing
+from crawlfleet.ports.frontier.kept import FrontierShelf, ToldFrontier
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+NOTHING: Final = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
+SPIDER: Final = "scrapy_spider"
+IDLE_S: Final = 30.0
+"""A frontier that nobody has asked for so long is closed."""
+LOOK_EVERY_S: Final = 5.0
+READ_AT_ONCE: Final = 2
+"""Frontiers of crawls that people ask about: opening one reads all of its URLs."""
+MOST_READ: Final = 4
+"""Of crawls that do not run, so many stay open for the next question."""
+WAIT_TO_READ_S: Final = 10.0
+MOST_LAST_COUNTS: Final = 1_000
+"""Frontiers that were closed, of which is known how far they had come."""
+
+
+class Frontiers:
+    """Serves one frontier for each crawl."""
+
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        fence: Fence,
+        shelf: FrontierShelf | None,
+        placing: Placing | None = None,
+    ) -> None:
+        """`placing` knows those that are elsewhere."""
+        self._placing = placing
+        self._state = state
+        self._fence = fence
+        self._shelf = shelf
+        self._served: dict[str, Served] = {}
+        self._opening = Turns()
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
+        self._leads = False
+        self._last: dict[str, FrontierCounts] = {}
+        """Of those that were closed."""
+
+    async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
+        """Do what an execution of the node asks. Raises `Busy` while another master leads, and
+        `StoreUnavailable` when the disk does not do what it should: then ask again."""
+        lease = await self._fence.lease(node_id, call)
+        if lease is None:
+            return _stale(call.execution_id, node_id)
+        try:
+            asked = frontier_codec.talk_in(call.data)
+            if problem := frontier_limits.problem_of(asked):
+                return FrontierReply(standing=Standing.REFUSED, message=problem)
+            if (placing := self._placing) is not None:
+                elsewhere = await self._ask_elsewhere(placing, lease.task, call, asked)
+                if elsewhere is not None:
+                    return elsewhere
+            async with self._using(lease.task) as served:
+                told = await served.answer(call.execution_id, asked)
+            if any(isinstance(each, said.Discard) for each in asked.asks):
+                await self._discard(crawl_of(lease.task), call.execution_id)
+            return FrontierReply(
+                standing=Standing.DONE, data=frontier_codec.answer_to(call.data, told)
+            )
+        except (frontier_codec.Unreadable, ConfigError, Refused) as error:
+            return FrontierReply(standing=Standing.REFUSED, message=str(error))
+        except Gone:
+            return _stale(call.execution_id, node_id)
+
+    async def _ask_elsewhere(
+        self, placing: Placing, task: Task, call: FrontierCall, asked: Talk
+    ) -> FrontierReply | None:
+        """Answer what is asked about a frontier that may be on another server; `None` for all that
+        a frontier is asked itself."""
+        answer: Any = None
+        match asked.asks:
+            case [said.Place()]:
+                answer = await placing.place(task, call.execution_id)
+            case [said.Lost() as lost]:
+                await placing.lost(task, lost.epoch, lost.why)
+            case [said.Discard()] if await placing.has(crawl_of(task)):
+                await self._discard(crawl_of(task), call.execution_id)
+            case _:
+                return None
+        told = Told(life=0, counts=NOTHING, answers=[frontier_codec.raw(answer)])
+        return FrontierReply(standing=Standing.DONE, data=frontier_codec.written(told))
+
+    @asynccontextmanager
+    async def reading(self, task: Task) -> AsyncIterator[Knowing]:
+        """What knows the URLs of a crawl, whether it runs or not; raises `NotFound` when there is
+        nothing, and `Busy` while another master leads, or while too many others are read. What is
+        opened for a reader takes memory by its URLs: only a few are open at a time, whoever
+        reads."""
+        if self._placing is not None and await self._placing.has(crawl_of(task)):
+            async with self._placing.reading(task) as knowing:
+                yield knowing
+            return
+        if self._shelf is None or not await self._shelf.has(crawl_of(task)):
+            raise NotFound("frontier", crawl_of(task))
+        try:
+            async with asyncio.timeout(WAIT_TO_READ_S):
+                await self._reading.acquire()
+        except TimeoutError:
+            raise Busy(
+                f"the frontiers of {READ_AT_ONCE} crawls that do not run are being read; try "
+                "again in a moment"
+            ) from None
+        try:
+            if crawl_of(task) not in self._served:
+                await self._close_those_read(MOST_READ - 1)
+            async with self._using(task) as served:
+                yield served.frontier
+        except ConfigError as error:
+            raise NotFound("frontier", crawl_of(task)) from error
+        finally:
+            self._reading.release()
+
+    async def _close_those_read(self, most: int) -> None:
+        """Of the frontiers that nobody works with, close those that were read longest ago."""
+        read = [
+            (served.asked_at, crawl_id)
+            for crawl_id, served in self._served.items()
+            if not served.users and not self._living(crawl_id)
+        ]
+        for _, crawl_id in sorted(read)[: max(len(read) - most, 0)]:
+            await self._close(crawl_id)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this master has the frontiers."""
+        return self._leads
+
+    def opened(self, crawl_id: str) -> ToldFrontier | None:
+        """The frontier of a crawl that somebody works with now."""
+        served = self._served.get(crawl_id)
+        if served is not None and not served.is_closed:
+            return served.frontier
+        return None if self._placing is None else self._placing.opened(crawl_id)
+
+    def last_counts(self, crawl_id: str) -> FrontierCounts | None:
+        """How far a frontier has come that is, or was, open here."""
+        served = self._served.get(crawl_id)
+        if served is not None and served.counts is not None:
+            return served.counts
+        if (last := self._last.get(crawl_id)) is not None:
+            return last
+        return None if self._placing is None else self._placing.last_counts(crawl_id)
+
+    async def run(self) -> None:
+        """Have frontiers, for as long as this master leads."""
+        self._leads = True
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                now = asyncio.get_running_loop().time()
+                for crawl_id, served in [*self._served.items()]:
+                    if not served.users and now - served.asked_at > IDLE_S:
+                        await self._close(crawl_id)
+        finally:
+            self._leads = False
+            async with AsyncExitStack() as stack:
+                for crawl_id in self._served:
+                    stack.push_async_callback(self._close, crawl_id)
+            self._last.clear()  # another master goes on with them
+
+    async def tasks(self) -> Sequence[str]:
+        """Whose frontiers are kept."""
+        return () if self._shelf is None else await self._shelf.tasks()
+
+    async def remove(self, crawl_id: str) -> None:
+        """The crawl is gone, and so is its frontier."""
+        if self._shelf is not None:
+            await self._close(crawl_id)
+            if self._placing is not None:
+                await self._placing.discard(crawl_id)
+            self._last.pop(crawl_id, None)
+            await self._shelf.remove(crawl_id)
+
+    async def _discard(self, crawl_id: str, execution_id: str) -> None:
+        """Whoever works for the crawl next begins anew; not while others do."""
+        if self._living(crawl_id) <= {execution_id}:
+            await self.remove(crawl_id)
+
+    @asynccontextmanager
+    async def _using(self, task: Task) -> AsyncIterator[Served]:
+        crawl_id = crawl_of(task)
+        served = self._served.get(crawl_id)
+        if served is None:
+            async with self._opening.of(crawl_id):
+                served = self._served.get(crawl_id) or await self._open(crawl_id, task)
+        served.users += 1
+        try:
+            yield served
+        finally:
+            served.users -= 1
+            served.asked_at = asyncio.get_running_loop().time()
+
+    async def _open(self, crawl_id: str, task: Task) -> Served:
+        if self._shelf is None:
+            raise Refused("this master keeps no frontiers; say `frontier: node` in the crawl")
+        if not self._leads:
+            raise Busy("another master leads, and has the frontiers of crawls; ask that one")
+        if self._placing is not None and await self._placing.has(crawl_id):
+            raise Refused(
+                f"the frontier of {crawl_id} is in Redis, and none is begun beside it: this "
+                "attempt asked for it elsewhere; the next one is told where it is"
+            )
+        frontier = self._shelf.frontier(crawl_id, _rules(task))
+        receipts = await frontier.open()
+        steps = {
+            name.removeprefix(said.STEP): int(number)
+            for name, number in receipts.items()
+            if name.startswith(said.STEP)
+        }
+        if not self._leads:
+            await frontier.close()
+            raise Busy("another master leads now; ask that one")
+        log.info("frontier opened", task_id=crawl_id, life=frontier.life)
+        served = self._served[crawl_id] = Served(
+            frontier,
+            steps=steps,
+            is_living=lambda id: id in self._state.leases,
+            living=lambda: self._living(crawl_id),
+            awaited=self._living(crawl_id) & steps.keys(),
+        )
+        return served
+
+    def _living(self, crawl_id: str) -> set[str]:
+        return at_work(self._state.leases, crawl_id)
+
+    async def _close(self, crawl_id: str) -> None:
+        served = self._served.pop(crawl_id, None)
+        if served is not None:
+            served.is_closed = True
+            if served.counts is not None:
+                # Whoever had leases has them no more.
+                waiting = served.counts.outstanding
+                last = msgspec.structs.replace(served.counts, waiting=waiting, leased=0)
+                self._last.pop(crawl_id, None)
+                self._last[crawl_id] = last
+                while len(self._last) > MOST_LAST_COUNTS:
+                    del self._last[next(iter(self._last))]
+            try:
+                await served.frontier.close()
+            except StoreUnavailable as error:
+                log.warning("frontier not closed in order", task_id=crawl_id, error=str(error))
+
+
+def _rules(task: Task) -> FrontierRules:
+    try:
+        if task.task_type == SPIDER:
+            spider = msgspec.json.decode(task.parameters, type=ScrapyParameters)
+            if spider.is_shared:
+                return FrontierRules()
+        return rules_of(msgspec.json.decode(task.parameters, type=CrawlParameters))
+    except msgspec.DecodeError as error:
+        raise Refused(f"the parameters of {task.id} are not those of a crawl: {error}") from error
+
+
+def _stale(execution_id: str, node_id: str) -> FrontierReply:
+    return FrontierReply(
+        standing=Standing.STALE, message=f"{execution_id} is not held by {node_id}"
+    )

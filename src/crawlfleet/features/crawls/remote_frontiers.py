@@ -1,0 +1,310 @@
+"""Frontiers on a server that nodes reach by themselves, and who answers for them.
+
+The master that leads begins each of them, once, and tells those who work for the crawl where it is
+and under which epoch. It ends the leases of executions that are over, keeps a checkpoint of what
+was committed, restores a frontier from that when the server has lost it, and takes it off the
+server when the crawl has ended. All of it is decided by what the checkpoint's file says, so that
+the next leader goes on wherever this one died.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Final
+
+from crawlfleet.control.named_locks import Turns
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.core.crawls.shared_crawl import at_work, crawl_of, wants_server
+from crawlfleet.errors import (
+    Busy,
+    ConfigError,
+    CrawlfleetError,
+    FrontierLost,
+    NotFound,
+    OutputUnavailable,
+    StoreUnavailable,
+)
+from crawlfleet.features.crawls.placed_crawl import PlacedCrawl, parameters_of
+from crawlfleet.features.crawls.placed_crawls import RESTORING, TO_SET, PlacedCrawls
+from crawlfleet.model.crawl.frontier import FrontierCounts
+from crawlfleet.model.crawl.frontier_place import PlaceState
+from crawlfleet.model.task import TERMINAL, Task
+from crawlfleet.model.wire.frontier import Placed
+from crawlfleet.ports.frontier.frontier import Knowing
+from crawlfleet.ports.frontier.kept import FrontierShelf
+from crawlfleet.ports.frontier.server import FrontierServer, RemoteFrontier
+from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+CRAWL: Final = "web_crawl"
+"""The address and its password are for tasks of this type alone."""
+LOOK_EVERY_S: Final = 1.0
+SAVE_EVERY_S: Final = 2.0
+"""What is committed within such a time has to be fetched again when the server loses it."""
+TRY_AGAIN_S: Final = 10.0
+MOST_LAST_COUNTS: Final = 1_000
+"""Frontiers that were taken off, of which is known how far they had come."""
+LOOK_FOR_OTHERS_S: Final = 60.0
+"""How often to look for crawls that ended while no master could reach their server."""
+
+
+class Placing:
+    """Answers for the frontiers on one server."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        shelf: FrontierShelf,
+        server: FrontierServer | None,
+        output: OutputStore | None,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._shelf = shelf
+        self._server = server
+        self._leads = False
+        self._crawls = PlacedCrawls(
+            state=state, system=system, shelf=shelf, server=server, output=output
+        )
+        self._turns = Turns()
+        self._last: dict[str, FrontierCounts] = {}
+        """Of those that were taken off the server."""
+        self._stored: set[str] = set()
+        """Those that have ended, as far as is known: there is nothing to look after."""
+
+    async def place(self, task: Task, execution_id: str = "") -> Placed:
+        """Where the frontier of a task's crawl is, for an execution of it. Raises `Busy` while
+        another master leads."""
+        crawl_id = crawl_of(task)
+        if task.task_type != CRAWL:
+            return Placed()
+        if not await self._shelf.has_checkpoint(crawl_id):
+            parameters = parameters_of(task)
+            wanted = wants_server(
+                parameters,
+                is_shard=task.parent_id is not None,
+                has_server=self._server is not None,
+            )
+            if not wanted or (parameters.frontier is None and await self._shelf.has(crawl_id)):
+                return Placed()
+        if self._server is None:
+            return Placed(
+                refusal="`frontier`: this crawl keeps its books in Redis, and the fleet has none; "
+                f"{TO_SET}, or submit the crawl with `frontier: master`"
+            )
+        self._check_lead()
+        try:
+            async with self._turns.of(crawl_id):
+                self._stored.discard(crawl_id)
+                self._last.pop(crawl_id, None)
+                crawl = await self._crawls.opened(crawl_id, task, execution_id)
+                place = crawl.place
+        except ConfigError as error:
+            return Placed(refusal=f"`frontier`: {error}")
+        except (StoreUnavailable, OutputUnavailable) as error:
+            return Placed(wait=str(error))
+        return Placed(url=self._server.url, crawl=crawl_id, epoch=place.epoch)
+
+    async def lost(self, task: Task, epoch: str, why: str) -> None:
+        """Somebody who works for the crawl has seen that the server lost it."""
+        self._check_lead()
+        crawl_id = crawl_of(task)
+        async with self._turns.of(crawl_id):
+            crawl = await self._crawls.known(crawl_id)
+            if crawl is not None and crawl.place.epoch == epoch:
+                log.error("a frontier is lost on its server", task_id=crawl_id, error=why)
+                await crawl.give_up(why)
+
+    async def has(self, crawl_id: str) -> bool:
+        """Whether the frontier of a crawl is, or was, on the server."""
+        return await self._shelf.has_checkpoint(crawl_id)
+
+    async def discard(self, crawl_id: str) -> None:
+        """Nothing came of the crawl, or it is gone: forget it, on the server too."""
+        if not await self._shelf.has_checkpoint(crawl_id):
+            return
+        self._check_lead()
+        self._last.pop(crawl_id, None)
+        async with self._turns.of(crawl_id):
+            crawl = await self._crawls.known(crawl_id)
+            if crawl is not None and crawl.is_restoring():
+                raise StoreUnavailable(RESTORING)
+            if crawl is not None and crawl.place.state is not PlaceState.STORED:
+                try:
+                    await self._crawls.take_off(crawl)
+                except ConfigError as error:
+                    raise StoreUnavailable(str(error)) from error
+            await self._crawls.close(crawl_id)
+
+    def opened(self, crawl_id: str) -> RemoteFrontier | None:
+        """The frontier of a crawl, while this master is connected to it."""
+        crawl = self._crawls.get(crawl_id)
+        return None if crawl is None else crawl.frontier
+
+    def last_counts(self, crawl_id: str) -> FrontierCounts | None:
+        """How far a frontier has come that is, or was, looked after here."""
+        crawl = self._crawls.get(crawl_id)
+        if crawl is not None and crawl.counts is not None:
+            return crawl.counts
+        return self._last.get(crawl_id)
+
+    @asynccontextmanager
+    async def reading(self, task: Task) -> AsyncIterator[Knowing]:
+        """What tells of the URLs of a crawl: the frontier, or once it was taken off the server,
+        its checkpoint. Whoever works for the crawl is answered meanwhile. Raises `NotFound`,
+        `Busy`, and `StoreUnavailable`, also when the crawl is taken away while it is read."""
+        crawl_id = crawl_of(task)
+        if not await self._shelf.has_checkpoint(crawl_id):
+            raise NotFound("frontier", crawl_id)
+        self._check_lead()
+        async with self._turns.of(crawl_id):
+            crawl = await self._crawls.known(crawl_id)
+            if crawl is None:
+                raise NotFound("frontier", crawl_id)
+            if crawl.place.state is PlaceState.BEGUN and self._server is not None:
+                with suppress(StoreUnavailable, ConfigError):
+                    crawl = await self._crawls.opened(crawl_id, task)
+            crawl.readers += 1
+        try:
+            yield crawl.frontier or crawl.checkpoint
+        finally:
+            crawl.readers -= 1
+
+    async def run(self) -> None:
+        """Look after all of them, for as long as this master leads."""
+        self._leads = True
+        self._stored.clear()  # another master may have led meanwhile
+        others_at = 0.0
+        try:
+            while True:
+                if self._now() >= others_at:
+                    others_at = self._now() + LOOK_FOR_OTHERS_S
+                    await self._look_for_others()
+                for crawl_id in self._crawls:
+                    await self._attend(crawl_id)
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            self._leads = False
+            async with AsyncExitStack() as stack:
+                for crawl_id in self._crawls:
+                    stack.push_async_callback(self._crawls.close, crawl_id)
+
+    async def _look_for_others(self) -> None:
+        """Know of those that were begun before this master led."""
+        try:
+            tasks = await self._shelf.tasks()
+        except CrawlfleetError as error:
+            log.warning("frontiers on the server cannot be looked for", error=str(error))
+            return
+        for crawl_id in tasks:
+            if self._crawls.get(crawl_id) is not None or crawl_id in self._stored:
+                continue
+            try:
+                await self._look_at(crawl_id)
+            except CrawlfleetError as error:  # of this one; the others are looked at
+                log.warning(
+                    "a frontier on the server cannot be looked at",
+                    task_id=crawl_id,
+                    error=str(error),
+                )
+
+    async def _look_at(self, crawl_id: str) -> None:
+        if await self._shelf.has_checkpoint(crawl_id):
+            async with self._turns.of(crawl_id):
+                crawl = await self._crawls.known(crawl_id)
+                if crawl is not None and crawl.place.state is PlaceState.STORED:
+                    self._stored.add(crawl_id)
+                    if not crawl.readers:
+                        await self._crawls.close(crawl_id)
+
+    async def _attend(self, crawl_id: str) -> None:
+        """End the leases of those who are gone, save, and end what has ended."""
+        crawl = self._crawls.get(crawl_id)  # it may be discarded while others are attended to
+        if crawl is None or self._now() < crawl.not_before or crawl.is_restoring():
+            return
+        try:
+            async with self._turns.of(crawl_id):
+                if self._crawls.get(crawl_id) is not crawl or crawl.is_restoring():
+                    return
+                try:
+                    await self._look_after(crawl_id, crawl)
+                except FrontierLost as error:  # in the next turn it may have been restored
+                    log.error(
+                        "a frontier is lost on its server", task_id=crawl_id, error=str(error)
+                    )
+                    await crawl.give_up(str(error))
+        except Exception as error:  # of this one; the others are looked after
+            crawl.not_before = self._now() + TRY_AGAIN_S
+            say = log.warning if isinstance(error, CrawlfleetError) else log.exception
+            say("a frontier cannot be looked after", task_id=crawl_id, error=str(error))
+
+    async def _look_after(self, crawl_id: str, crawl: PlacedCrawl) -> None:
+        living = at_work(self._state.leases, crawl_id)
+        if not living and await self._has_ended(crawl_id):
+            if crawl.place.state is not PlaceState.STORED:
+                await self._store_away(crawl_id, crawl)
+            if not crawl.readers:  # else the next time
+                await self._crawls.close(crawl_id)
+            return
+        if crawl.place.state is not PlaceState.BEGUN:
+            return
+        frontier = await self._crawls.connected(crawl)
+        for worker in await frontier.workers():
+            if worker.partition("/")[0] not in living:
+                await frontier.forget(worker)
+        crawl.counts = await frontier.counts()
+        if self._now() - crawl.saved_at >= SAVE_EVERY_S:
+            crawl.saved_at = self._now()
+            await frontier.save(crawl.checkpoint)
+
+    async def _store_away(self, crawl_id: str, crawl: PlacedCrawl) -> None:
+        """The crawl has ended: the checkpoint has all of it, and the server nothing any more. Who
+        tries it again has it restored."""
+        if crawl.place.state is PlaceState.BEGUN:
+            try:
+                frontier = await self._crawls.connected(crawl)
+                while await frontier.save(crawl.checkpoint):
+                    pass
+                crawl.counts = self._last[crawl_id] = await frontier.counts()
+                while len(self._last) > MOST_LAST_COUNTS:
+                    del self._last[next(iter(self._last))]
+            except FrontierLost as error:
+                log.warning("a frontier was lost at the end", task_id=crawl_id, error=str(error))
+        await self._crawls.take_off(crawl)
+        await crawl.put(PlaceState.STORED)
+        self._stored.add(crawl_id)
+        log.info("frontier taken off its server", task_id=crawl_id)
+
+    async def _has_ended(self, crawl_id: str) -> bool:
+        status = (await self._store.task_states([crawl_id])).get(crawl_id)
+        return status is None or status in TERMINAL
+
+    def _check_lead(self) -> None:
+        if not self._leads:
+            raise Busy("another master leads, and answers for the frontiers; ask that one")
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def placing_on(
+    shelf: FrontierShelf | None,
+    *,
+    store: Store,
+    state: FleetState,
+    system: System,
+    server: FrontierServer | None,
+    output: OutputStore | None,
+) -> Placing | None:
+    """Who answers for frontiers whose checkpoints are on that shelf; nobody where there is none."""
+    if shelf is None:
+        return None
+    return Placing(
+        store=store, state=state, system=system, shelf=shelf, server=server, output=output
+    )

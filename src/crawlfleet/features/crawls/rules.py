@@ -1,0 +1,103 @@
+"""Who does what in a crawl, put together from what its parts know."""
+
+from collections.abc import Mapping, Sequence
+
+from crawlfleet.features.crawls.work_views import (
+    MOST_HOLDERS,
+    MOST_VISITORS,
+    Holder,
+    HostWork,
+    KeyWork,
+    PartitionWork,
+    Visitor,
+)
+from crawlfleet.model.crawl.frontier import HostFigures, PartitionFigures
+from crawlfleet.model.crawl.politeness_entry import Entry
+
+Shards = Mapping[str, int]
+"""Which shard an execution works for; nothing where the crawl was not split."""
+Visitors = Mapping[str, tuple[Visitor, bool]]
+"""By execution: for what it works, and whether the one who asks may know that."""
+
+
+def execution_in(name: str) -> str:
+    """The execution of a worker or engine: they are named after it."""
+    return name.partition("/")[0]
+
+
+def held_by(partitions: Sequence[PartitionFigures]) -> dict[str, int]:
+    """How many hosts each execution has leased."""
+    held: dict[str, int] = {}
+    for partition in partitions:
+        for worker, hosts in partition.lent.items():
+            execution_id = execution_in(worker)
+            held[execution_id] = held.get(execution_id, 0) + hosts
+    return held
+
+
+def partition_work(figures: PartitionFigures, shards: Shards) -> PartitionWork:
+    """One partition, with those who have the most of its hosts."""
+    held = held_by([figures])
+    ranked = sorted(held.items(), key=lambda pair: (-pair[1], pair[0]))
+    return PartitionWork(
+        number=figures.number,
+        waiting=figures.waiting,
+        in_flight=figures.leased,
+        done=figures.done,
+        hosts=figures.free + sum(held.values()),
+        holders=tuple(
+            Holder(execution_id=id, hosts=hosts, shard=shards.get(id))
+            for id, hosts in ranked[:MOST_HOLDERS]
+        ),
+        holders_total=len(held),
+    )
+
+
+def host_work(figures: HostFigures, partition: int, shards: Shards) -> HostWork:
+    """One host, with the one who has leased it."""
+    execution_id = execution_in(figures.worker) or None
+    return HostWork(
+        host=figures.host,
+        partition=partition,
+        waiting=figures.waiting,
+        in_flight=figures.leased,
+        done=figures.done,
+        failures=figures.failures,
+        execution_id=execution_id,
+        shard=shards.get(execution_id or ""),
+    )
+
+
+def visitors(entry: Entry, now: float) -> set[str]:
+    """The executions that visit a key, or wait for it."""
+    names = [user.name for user in entry.users if user.until > now]
+    names += [hold.name for hold in entry.holds if hold.lingers_until > now]
+    return {execution_in(name) for name in names}
+
+
+def key_work(key: str, entry: Entry, now: float, known: Visitors) -> KeyWork:
+    """One key of the ledger, as the one may see it who asks."""
+    found = {known[id] for id in visitors(entry, now) if id in known}
+    shown = sorted((each for each, may_know in found if may_know), key=lambda each: each.task_id)
+    holds = [hold for hold in entry.holds if hold.until > now]
+    waiting = {execution_in(turn.name) for turn in entry.queue} - {
+        execution_in(hold.name) for hold in holds
+    }
+    return KeyWork(
+        key=key,
+        delay_s=entry.delay_s,
+        concurrency=entry.concurrency,
+        granted=sum(hold.permits for hold in holds),
+        granted_for_s=max((hold.until - now for hold in holds), default=0.0),
+        next_in_s=max(entry.next_at - now, 0.0),
+        waiting=len(waiting & visitors(entry, now)),
+        paused_for_s=max(entry.paused_until - now, 0.0),
+        pause=entry.pause if entry.paused_until > now else "",
+        visitors=tuple(shown[:MOST_VISITORS]),
+        visitors_total=len(found),
+    )
+
+
+def ranked(keys: Sequence[KeyWork]) -> list[KeyWork]:
+    """Those that people ought to look at first."""
+    return sorted(keys, key=lambda each: (-each.paused_for_s, -each.visitors_total, each.key))

@@ -1,0 +1,383 @@
+"""Crawls as first-class things: their output, their figures, and the orders to those that run.
+
+Output comes in segments from the node that runs a crawl, and only from that one: whoever lost the
+task is refused, however late it speaks. A segment is durable before the node hears that it is.
+Figures are what the frontier has committed, where this master knows that, else what was told last;
+the newest are kept in memory, and the last ones beside the output.
+"""
+
+import asyncio
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.control.leases.execution_orders import Errands
+from crawlfleet.control.leases.fence import Fence
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.if_version import has_changed
+from crawlfleet.control.tasks.service import Tasks
+from crawlfleet.core.crawls.figures import counted, together
+from crawlfleet.core.crawls.kept_output import CRAWL, why_missing
+from crawlfleet.core.crawls.shared_crawl import crawl_of
+from crawlfleet.core.tasks import attempts
+from crawlfleet.core.tasks.lease import Lease
+from crawlfleet.errors import (
+    Conflict,
+    NotFound,
+    OutputUnavailable,
+    RunEnded,
+    StoreUnavailable,
+)
+from crawlfleet.features.crawls.frontiers import Frontiers
+from crawlfleet.features.crawls.views import UrlExplanation
+from crawlfleet.model.change import Change
+from crawlfleet.model.crawl.figures import CrawlFigures, ToldFigures
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import Execution, Shard, Task, TaskStatus
+from crawlfleet.model.wire.node_protocol import NoteBatch, NoteReply
+from crawlfleet.model.wire.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
+from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.store_archive import RESTORED_STORE
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+MOST_RESTORES: Final = 1000
+TRIES: Final = 5
+SWEEP_EVERY_S: Final = 600.0
+PORTION: Final = 500
+_figures: Final = msgspec.json.Decoder(CrawlFigures)
+
+
+class CrawlVerb(StrEnum):
+    """What people can order of a crawl that runs."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    """End it with what it has."""
+
+
+_HAPPENED: Final = {
+    CrawlVerb.PAUSE: "crawl.paused",
+    CrawlVerb.RESUME: "crawl.resumed",
+    CrawlVerb.STOP: "crawl.stopped",
+}
+
+
+class _Told(NamedTuple):
+    """What an execution has told last."""
+
+    token: int
+    """Of the execution; later attempts have greater ones."""
+    figures: ToldFigures
+
+
+class Crawls:
+    """Takes the output and the figures of crawls, shows them, and passes on orders."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        tasks: Tasks,
+        errands: Errands,
+        fence: Fence,
+        frontiers: Frontiers,
+        output: OutputStore | None,
+    ) -> None:
+        self._fence = fence
+        self._frontiers = frontiers
+        self._store = store
+        self._state = state
+        self._system = system
+        self._tasks = tasks
+        self._errands = errands
+        self._output = output
+        self._told: dict[str, dict[str, _Told]] = {}
+        """By crawl, and by the task that works for it: that of the crawl, or those of its shards.
+        What the next attempt at a task tells takes the place of what the last one told."""
+
+    @property
+    def output(self) -> OutputStore:
+        """Where output is kept; raises `OutputUnavailable` where this master keeps none."""
+        if self._output is None:
+            raise OutputUnavailable("this master keeps no output of crawls; name a `sinks` entry")
+        return self._output
+
+    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
+        """Keep a segment of an execution that the node holds; the same again changes nothing."""
+        lease = await self._fence.lease(node_id, upload)
+        if lease is None:
+            return SegmentReply(
+                verdict=Verdict.STALE, message=f"{upload.execution_id} is not held by {node_id}"
+            )
+        if len(upload.data) > MOST_SEGMENT_BYTES:
+            return SegmentReply(
+                verdict=Verdict.STALE,
+                message=f"a segment may have {MOST_SEGMENT_BYTES:,} bytes, this one has "
+                f"{len(upload.data):,}",
+            )
+        execution = lease.execution
+        try:
+            await self.output.append(
+                crawl_of(lease.task),
+                execution.token,
+                execution.id,
+                upload.stream,
+                upload.segment,
+                upload.data,
+            )
+        except RunEnded as error:
+            return SegmentReply(verdict=Verdict.STALE, message=str(error), is_ended=True)
+        except OutputUnavailable as error:
+            log.error("output not kept", task_id=execution.task_id, error=str(error))
+            return SegmentReply(verdict=Verdict.FULL, message=str(error))
+        return SegmentReply(verdict=Verdict.KEPT)
+
+    async def hear(self, batch: NoteBatch, reply: NoteReply) -> None:
+        """Take figures and answers out of notes that were taken."""
+        for note in batch.notes:
+            if note.execution_id in reply.stale:
+                continue
+            for answer in note.answers:
+                self._errands.answer(note.execution_id, answer)
+            if note.figures is not None:
+                await self._take_figures(note.execution_id, note.figures)
+
+    async def get(self, task_id: str) -> Task:
+        """The task of a crawl, or of code that may hand over items; `NotFound` for others, too."""
+        task = await self._tasks.get(task_id)
+        if task.task_type != CRAWL and task.bundle is None:
+            raise NotFound("crawl", task_id)
+        return task
+
+    def live_figures(self, task: Task) -> CrawlFigures | None:
+        """How far a crawl has got, if this master has heard of that: what its frontier has
+        committed. Of a shard, what that has told last of the crawl."""
+        crawl_id = crawl_of(task)
+        parts = self._told.get(crawl_id, {})
+        if crawl_id != task.id:
+            return together([parts[task.id].figures]) if task.id in parts else None
+        figures = self._committed(task, together([each.figures for each in parts.values()]))
+        if figures is None or figures.is_final or self._living(task):
+            return figures
+        waiting = figures.waiting + figures.in_flight
+        return replace(figures, rate_per_s=0.0, is_paused=False, waiting=waiting, in_flight=0)
+
+    def _committed(self, crawl: Task, told: CrawlFigures | None) -> CrawlFigures | None:
+        """What was told of a crawl, with what its frontier says."""
+        counts = self._frontiers.last_counts(crawl.id)
+        if counts is None:
+            return told
+        told = told or CrawlFigures(at=self._system.now())
+        figures = counted(told, counts)
+        # For the frontier every request of a spider that has ended is a page, or none.
+        return figures if crawl.task_type == CRAWL else replace(figures, failed=told.failed)
+
+    def told_by(self, task: Task, part: Shard) -> ToldFigures | None:
+        """What one of those that work for a crawl has told last, to this master."""
+        told = self._told.get(crawl_of(task), {}).get(part.id)
+        return None if told is None else told.figures
+
+    def is_running(self, task: Task) -> bool:
+        """Whether somebody works for the crawl now."""
+        return bool(self._living(task))
+
+    def is_held(self, task: Task) -> bool:
+        """Whether all who work for the crawl now are paused."""
+        living = self._living(task)
+        return bool(living) and all(lease.task.is_held for lease in living)
+
+    async def figures(self, task: Task) -> CrawlFigures | None:
+        """The newest that are known, whether the crawl runs or not."""
+        live = self.live_figures(task)
+        if live is not None or self._output is None:
+            return live
+        try:
+            kept = await self._output.figures(task.id)
+            return None if kept is None else _figures.decode(kept)
+        except (OutputUnavailable, msgspec.DecodeError):
+            return None
+
+    async def why_missing(self, task: Task) -> str | None:
+        """Why nothing is kept of a crawl of which something ought to be, and what to do; to be
+        asked of one of which nothing is kept."""
+        restored = await self._store.events(after=0, limit=MOST_RESTORES, subject=RESTORED_STORE)
+        attempts = await self._store.executions(task.id)
+        return why_missing(
+            task,
+            items=sum(each.metrics.get("items", 0.0) for each in attempts),
+            restored_at=restored[-1].at if restored else None,
+        )
+
+    async def explain(self, task: Task, url: str) -> UrlExplanation:
+        """What a running crawl knows of a URL; raises `Conflict` when it does not run."""
+        told = await self._ask(task, "explain", {"url": url})
+        try:
+            return msgspec.json.decode(told, type=UrlExplanation)
+        except msgspec.DecodeError as error:
+            raise Conflict(f"the node of {task.id} answered what cannot be read: {error}") from None
+
+    async def order(self, task: Task, verb: CrawlVerb, *, by: str) -> None:
+        """Have a running crawl do something; raises `Conflict` when it does not run."""
+        living = self._living(task)
+        if not living:
+            raise _does_not_run(task)
+        for lease in living:
+            await self._errands.ask(lease.execution, str(verb))
+            if verb is not CrawlVerb.STOP:
+                # The executor's own word comes a second later.
+                known = self._told.get(crawl_of(lease.task), {}).get(lease.task.id)
+                told = known.figures if known else ToldFigures(at=self._system.now())
+                told = replace(told, is_paused=verb is CrawlVerb.PAUSE)
+                self._remember(lease.task, lease.execution, told)
+        await self._record(task, verb, by)
+
+    async def _record(self, task: Task, verb: CrawlVerb, by: str) -> None:
+        """Write down what was ordered: a pause outlives the nodes that were told of it."""
+        for _ in range(TRIES):
+            now, own = self._system.now(), [lease.task for lease in self._living(task)]
+            changed = [
+                each
+                for each in (attempts.held(each, verb is CrawlVerb.PAUSE, now=now) for each in own)
+                if each is not None and verb is not CrawlVerb.STOP
+            ]
+            event = Event(
+                kind=_HAPPENED[verb],
+                subject=task.id,
+                at=now,
+                cause=f"ordered by {by}",
+                details={"execution_id": task.execution_id, "tasks": [each.id for each in own]},
+                project_id=task.project_id,
+            )
+            (refusal,) = await self._state.commit([Change(tasks=tuple(changed), events=(event,))])
+            if refusal is None:
+                return
+            await self._state.renewal.tasks([each.id for each in own])
+        raise has_changed(task.id)
+
+    def _living(self, task: Task) -> list[Lease]:
+        """Who works for a crawl now: one, or those of its shards."""
+        if task.is_parent:
+            leases = [
+                each for each in self._state.leases.values() if each.task.parent_id == task.id
+            ]
+        else:
+            leases = [lease] if (lease := self._state.lease_of(task)) else []
+        return [lease for lease in leases if lease.task.status is TaskStatus.PROCESSING]
+
+    async def _ask(
+        self, task: Task, name: str, arguments: dict[str, Any] | None = None
+    ) -> msgspec.Raw:
+        living = self._living(task)
+        if not living:
+            raise _does_not_run(task)
+        return await self._errands.ask(living[0].execution, name, arguments)
+
+    async def sweep(self) -> int:
+        """Remove the output and the frontiers of tasks that are gone, and what does not count of
+        those that have completed; how many tasks are gone."""
+        await self._sweep_frontiers()
+        if self._output is None:
+            return 0
+        kept = await self._output.tasks()
+        gone = 0
+        for begin in range(0, len(kept), PORTION):
+            portion = kept[begin : begin + PORTION]
+            known = await self._store.task_states(portion)
+            for task_id in portion:
+                try:
+                    gone += await self._tidy(self._output, task_id, known.get(task_id))
+                except OutputUnavailable as error:  # of this one; the others can be tidied
+                    log.warning("output is not swept", task_id=task_id, error=str(error))
+        return gone
+
+    async def _sweep_frontiers(self) -> None:
+        kept = await self._frontiers.tasks()
+        for begin in range(0, len(kept), PORTION):
+            portion = kept[begin : begin + PORTION]
+            known = await self._store.task_states(portion)
+            for task_id in portion:
+                if task_id in known:
+                    continue
+                try:
+                    await self._frontiers.remove(task_id)
+                except StoreUnavailable as error:  # of this one; the others can be removed
+                    log.warning("frontier is not removed", task_id=task_id, error=str(error))
+
+    async def _tidy(self, output: OutputStore, task_id: str, status: TaskStatus | None) -> bool:
+        """Whether the task is gone, as one without a state is."""
+        if status is None:
+            await output.remove(task_id)
+        elif status is TaskStatus.COMPLETED:
+            # After a failure the best there is may lie in any attempt.
+            await output.settle(task_id)
+        return status is None
+
+    async def run(self) -> None:
+        """Sweep now and then, for as long as this master leads."""
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            try:
+                if gone := await self.sweep():
+                    log.info("output of removed crawls is gone", crawls=gone)
+            except (StoreUnavailable, OutputUnavailable) as error:
+                log.warning("output is not swept", error=str(error))
+
+    async def _take_figures(self, execution_id: str, told: dict[str, Any]) -> None:
+        try:
+            figures = msgspec.convert(told, ToldFigures)
+        except msgspec.ValidationError as error:
+            log.debug("figures of a crawl cannot be read", error=str(error))
+            return
+        known = await self._execution(execution_id)
+        if known is None:
+            return
+        task, execution = known
+        if not self._remember(task, execution, figures):
+            return
+        if figures.is_final and self._output is not None:
+            await self._keep_figures(self._output, task)
+
+    async def _execution(self, execution_id: str) -> tuple[Task, Execution] | None:
+        """An execution and its task. The last words may come after the end: then only the store
+        knows whose they are."""
+        lease = self._state.leases.get(execution_id)
+        if lease is not None:
+            return lease.task, lease.execution
+        execution = await self._store.execution(execution_id)
+        if execution is None:
+            return None
+        tasks = await self._store.tasks([execution.task_id])
+        return (tasks[0], execution) if tasks else None
+
+    def _remember(self, task: Task, execution: Execution, figures: ToldFigures) -> bool:
+        """Take what was told, unless a later attempt at the same task has told something."""
+        parts = self._told.pop(crawl_of(task), {})
+        known = parts.get(task.id)
+        is_newer = known is None or known.token <= execution.token
+        if is_newer:
+            parts[task.id] = _Told(execution.token, figures)
+        self._told[crawl_of(task)] = parts
+        if len(self._told) > 2 * len(self._state.leases) + PORTION:
+            living = {crawl_of(lease.task) for lease in self._state.leases.values()}
+            self._told = {id: each for id, each in self._told.items() if id in living}
+        return is_newer
+
+    async def _keep_figures(self, output: OutputStore, task: Task) -> None:
+        """The last ones of a crawl; of one that was split, all that are known together."""
+        crawl = task if task.parent_id is None else await self._tasks.get(task.parent_id)
+        try:
+            await output.keep_figures(crawl.id, msgspec.json.encode(self.live_figures(crawl)))
+        except OutputUnavailable as error:
+            log.warning("the figures of a crawl are not kept", error=str(error))
+
+
+def _does_not_run(task: Task) -> Conflict:
+    return Conflict(f"{task.id} is {task.status}, and only a crawl that runs can do this")

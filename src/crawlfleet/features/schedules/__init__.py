@@ -1,0 +1,1 @@
+"""Schedules: tasks and workflows at due instants."""

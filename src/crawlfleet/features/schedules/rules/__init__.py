@@ -1,0 +1,1 @@
+"""Decisions of schedules: cron expressions, intervals, what is due."""

@@ -1,0 +1,294 @@
+"""What a schedule does now: which due instants start something, and what becomes of the others.
+
+A decision covers everything that is late, in order. It comes out as a `Verdict`: the schedule with
+its cursor moved, the firings that start nothing, and those that are to start a task or the run of a
+workflow. Whoever asked then tries to make these and has the whole written as one change. The cursor
+and the firings are in that change, so that a due instant is dealt with once, by whomever, or not at
+all.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.features.schedules.model import (
+    Firing,
+    Origin,
+    Outcome,
+    Overlap,
+    Schedule,
+    Waiting,
+    firing_id,
+)
+from crawlfleet.features.schedules.rules.recurrence import Recurrence, put_off_by
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+
+MOST_STARTS: Final = 100
+"""What one decision starts at most, where each due instant is to have its own."""
+MOST_LOOKED_AT: Final = 2_000
+"""Due instants that are looked at in one go: nobody else runs meanwhile."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Due instants that come to one firing."""
+
+    first: float
+    last: float
+    count: int = 1
+
+    def with_one_more(self, due: float) -> "Span":
+        return Span(self.first, due, self.count + 1)
+
+
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """The due instants since the cursor whose time has come."""
+
+    missed: Span | None = None
+    """Too late for these."""
+    timely: tuple[Span, ...] = ()
+    """Each of them is to start something."""
+    through: float | None = None
+    """The last one that was looked at."""
+    more: bool = False
+    """Whether there may be others behind it, so that nothing can be decided yet."""
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A firing that is to start a task, or a run."""
+
+    firing: Firing
+    """As it will be if it does; without the id of what it starts."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done about a schedule."""
+
+    schedule: Schedule
+    """As it will be, but for what is started."""
+    firings: tuple[Firing, ...] = ()
+    starts: tuple[Start, ...] = ()
+
+
+def starts_at(schedule: Schedule, due: float) -> float:
+    """When a due instant is to be acted upon."""
+    return due + put_off_by(schedule.rule, schedule.id, schedule.edition, due)
+
+
+def look(schedule: Schedule, recurrence: Recurrence, now: float, so_far: Late = Late()) -> Late:  # noqa: B008 (frozen)
+    """What is late, a portion at a time: ask again with the answer for as long as there is more."""
+    rule = schedule.rule
+    missed, timely, through = so_far.missed, [*so_far.timely], so_far.through
+    later = recurrence.after(schedule.cursor if through is None else through)
+    for looked_at, due in enumerate(later):
+        begin = starts_at(schedule, due)
+        if begin > now or (not rule.coalesce and len(timely) == MOST_STARTS):
+            break
+        if looked_at == MOST_LOOKED_AT:
+            return Late(missed=missed, timely=tuple(timely), through=through, more=True)
+        through = due
+        if rule.misfire_grace_s is not None and now - begin > rule.misfire_grace_s:
+            missed = Span(due, due) if missed is None else missed.with_one_more(due)
+        elif rule.coalesce and timely:
+            timely[0] = timely[0].with_one_more(due)
+        else:
+            timely.append(Span(due, due))
+    return Late(missed=missed, timely=tuple(timely), through=through)
+
+
+def decide(schedule: Schedule, late: Late, *, now: float, running: Sequence[str]) -> Verdict | None:
+    """What becomes of what is late, and of the firing that waits; `None` when nothing is to do.
+
+    `running` are those of the schedule's tasks and runs that have not ended.
+    """
+    firings: list[Firing] = []
+    starts: list[Start] = []
+    waiting = schedule.waiting
+    room = schedule.rule.max_instances - len(running)
+    if waiting is not None and room > 0:
+        starts.append(Start(firing=_from_waiting(schedule, waiting, now)))
+        waiting = None
+        room -= 1
+    if late.missed is not None:
+        firings.append(_missed(schedule, late.missed, now))
+    for span in late.timely:
+        firing = _firing(schedule, span, Outcome.STARTED, now)
+        if room > 0:
+            starts.append(Start(firing=firing))
+            room -= 1
+        elif schedule.rule.overlap is Overlap.QUEUE and waiting is None:
+            waiting = Waiting(
+                due_at=span.last,
+                edition=schedule.edition,
+                count=span.count,
+                first_due_at=firing.first_due_at,
+            )
+            reason = f"waits until one of {_named(running)} has ended"
+            firings.append(replace(firing, outcome=Outcome.QUEUED, reason=reason))
+        else:
+            reason = _no_room(schedule, running, waiting)
+            firings.append(replace(firing, outcome=Outcome.SKIPPED, reason=reason))
+    if not firings and not starts:
+        return None
+    cursor = schedule.cursor if late.through is None else max(late.through, schedule.cursor)
+    moved = replace(
+        schedule,
+        cursor=cursor,
+        waiting=waiting,
+        running=tuple(running),
+        version=schedule.version + 1,
+    )
+    return Verdict(schedule=moved, firings=tuple(firings), starts=tuple(starts))
+
+
+def run_now(schedule: Schedule, *, now: float, running: Sequence[str], cause: str) -> Verdict:
+    """The firing that somebody asks for, beside the rule."""
+    firing = _firing(schedule, Span(now, now), Outcome.STARTED, now, Origin.RUN)
+    moved = replace(schedule, running=tuple(running), version=schedule.version + 1)
+    return Verdict(schedule=moved, starts=(Start(firing=replace(firing, reason=cause)),))
+
+
+def fill_back(
+    schedule: Schedule, dues: Iterable[float], known: Iterable[Firing], *, now: float, cause: str
+) -> Verdict:
+    """A firing for each of these instants that has not started anything, whatever runs.
+
+    `known` are the firings that there are of these instants, whoever asked for them.
+    """
+    there = {each.id: each for each in known}
+    begun = {
+        round(each.due_at, 3)
+        for each in there.values()
+        if each.outcome in _UNDER_WAY and each.origin is not Origin.RUN
+    }
+    starts: list[Start] = []
+    for due in dues:
+        if round(due, 3) in begun:
+            continue
+        firing = _firing(schedule, Span(due, due), Outcome.STARTED, now, Origin.BACKFILL)
+        refused = there.get(firing.id)
+        version = 1 if refused is None else refused.version + 1
+        starts.append(Start(firing=replace(firing, reason=cause, version=version)))
+    moved = replace(schedule, version=schedule.version + 1)
+    return Verdict(schedule=moved, starts=tuple(starts))
+
+
+_UNDER_WAY: Final = frozenset({Outcome.STARTED, Outcome.QUEUED})
+
+
+def settle(
+    verdict: Verdict,
+    made: Sequence[Change | str],
+    *,
+    now: float,
+    cause: str,
+    epoch: int | None = None,
+) -> Change:
+    """All of a verdict as one change; `made` has what each starts, or why it starts nothing."""
+    started: list[Firing] = []
+    counted: list[str] = []
+    for start, work in zip(verdict.starts, made, strict=True):
+        if isinstance(work, str):
+            started.append(replace(start.firing, outcome=Outcome.REFUSED, reason=work))
+            continue
+        begun = work.runs or work.tasks
+        name = "run_id" if work.runs else "task_id"
+        started.append(replace(start.firing, **{name: begun[0].id}))
+        if start.firing.origin is not Origin.BACKFILL:
+            counted.append(begun[0].id)
+    works = [work for work in made if isinstance(work, Change)]
+    firings = (*verdict.firings, *started)
+    schedule = replace(
+        verdict.schedule,
+        running=(*verdict.schedule.running, *counted),
+        last=max(firings, key=lambda each: (each.at, each.due_at))
+        if firings
+        else verdict.schedule.last,
+        updated_at=now,
+    )
+    return Change(
+        schedules=(schedule,),
+        firings=firings,
+        tasks=tuple(row for work in works for row in work.tasks),
+        runs=tuple(row for work in works for row in work.runs),
+        claims=tuple(claim for work in works for claim in work.claims),
+        events=(
+            *(_event(schedule, firing, now, cause) for firing in firings),
+            *(event for work in works for event in work.events),
+        ),
+        epoch=epoch,
+    )
+
+
+def _firing(
+    schedule: Schedule, span: Span, outcome: Outcome, now: float, origin: Origin = Origin.RULE
+) -> Firing:
+    return Firing(
+        id=firing_id(schedule.id, schedule.edition, span.last, origin),
+        schedule_id=schedule.id,
+        project_id=schedule.project_id,
+        due_at=span.last,
+        at=now,
+        outcome=outcome,
+        origin=origin,
+        edition=schedule.edition,
+        count=span.count,
+        first_due_at=span.first if span.count > 1 else None,
+    )
+
+
+def _missed(schedule: Schedule, span: Span, now: float) -> Firing:
+    grace = schedule.rule.misfire_grace_s
+    return replace(
+        _firing(schedule, span, Outcome.MISSED, now),
+        reason=f"no master was there within the grace of {grace:g} s",
+    )
+
+
+def _from_waiting(schedule: Schedule, waiting: Waiting, now: float) -> Firing:
+    """The row of the firing that waited, in its second version."""
+    return Firing(
+        id=firing_id(schedule.id, waiting.edition, waiting.due_at),
+        schedule_id=schedule.id,
+        project_id=schedule.project_id,
+        due_at=waiting.due_at,
+        at=now,
+        outcome=Outcome.STARTED,
+        edition=waiting.edition,
+        count=waiting.count,
+        first_due_at=waiting.first_due_at,
+        version=2,
+    )
+
+
+def _no_room(schedule: Schedule, running: Sequence[str], waiting: Waiting | None) -> str:
+    most = schedule.rule.max_instances
+    beside = ", and one waits already" if waiting is not None else ""
+    if not running:
+        return f"max_instances is {most}, and earlier ones were just started{beside}"
+    return f"max_instances is {most}, and {_named(running)} had not ended{beside}"
+
+
+def _named(running: Sequence[str]) -> str:
+    some = ", ".join(running[:3])
+    return some if len(running) <= 3 else f"{some} and {len(running) - 3} more"
+
+
+def _event(schedule: Schedule, firing: Firing, now: float, cause: str) -> Event:
+    details: dict[str, object] = {"firing_id": firing.id, "due_at": firing.due_at}
+    if firing.task_id is not None:
+        details["task_id"] = firing.task_id
+    if firing.run_id is not None:
+        details["run_id"] = firing.run_id
+    if firing.count > 1:
+        details["count"] = firing.count
+    return Event(
+        kind=f"schedule.{firing.outcome}",
+        subject=schedule.id,
+        at=now,
+        cause=firing.reason or cause,
+        details=details,
+        project_id=schedule.project_id,
+    )

@@ -1,0 +1,171 @@
+"""Starts what schedules have due, for as long as this master leads.
+
+Sleeps until the next due instant, or until a schedule changes, or until a task or a run ends that a
+firing waits for. What is due is decided by `features.schedules.rules.firing` and written as one
+change: the tasks or the runs, the cursor of the schedule and the history. It carries the leader's
+epoch and the schedule's version. So of two masters that believe to lead, and of a master that is
+killed at any instant and its successor, one does it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases.service import demand_lead
+from crawlfleet.control.quotas import Intake
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.features.schedules.model import Schedule
+from crawlfleet.features.schedules.rules import firing, schedules
+from crawlfleet.features.schedules.rules.firing import Late, Verdict
+from crawlfleet.features.schedules.starter import Starting, held_back
+from crawlfleet.features.schedules.zones import zone_named
+from crawlfleet.model.change import Change
+from crawlfleet.ports.store import Refusal, RefusalKind
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.SCHED)
+AT_ONCE: Final = 100
+"""Schedules in one commit."""
+LOOK_AGAIN_S: Final = 300.0
+"""Somebody may set the clock while we sleep, or the machine may sleep too."""
+SET_AHEAD_S: Final = 1.0
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+PAUSE_AFTER_CHANGE_S: Final = 0.05
+
+
+class Alarms:
+    """Watches the schedules, for as long as it runs."""
+
+    def __init__(self, *, state: FleetState, system: System, starting: Starting) -> None:
+        self._state = state
+        self._system = system
+        self._starting = starting
+        self._set_by_s = system.wall() - system.now()
+
+    async def run(self) -> None:
+        """Do what is due, then sleep until the next thing is."""
+        wake = self._state.signals.schedules
+        while True:
+            wake.clear()
+            # Before looking: what ends from now on is heard of.
+            with self._state.signals.ended.telling(self._awaited(), wake):
+                try:
+                    await self.do_due()
+                except StoreUnavailable as error:
+                    log.warning("schedules wait for the store", error=str(error))
+                    await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+                    continue
+                due = self.next_due()
+                wait_s = None
+                if due is not None:
+                    wait_s = min(max(due - self._system.wall(), 0.0), LOOK_AGAIN_S)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await wake.wait()
+
+    def next_due(self) -> float | None:
+        """The next instant at which a schedule starts something."""
+        timetable = self._state.timetable
+        found = (timetable.starts_next(each) for each in timetable.active())
+        return min((at for at in found if at is not None), default=None)
+
+    async def do_due(self) -> None:
+        """Everything whose time has come."""
+        now = self._system.wall()
+        set_by_s = now - self._system.now()
+        is_set_ahead = set_by_s - self._set_by_s > SET_AHEAD_S
+        await self._go_back(now)
+        due = [each for each in self._state.timetable.active() if self._is_due(each, now)]
+        for first in range(0, len(due), AT_ONCE):
+            await self._fire(due[first : first + AT_ONCE], now, is_set_ahead)
+        # Last: if the store failed meanwhile, what was jumped over is looked at once more.
+        self._set_by_s = set_by_s
+
+    async def _go_back(self, now: float) -> None:
+        """When the clock was set back, have even schedules go on from now."""
+        found = (schedules.set_back(each, now=now) for each in self._state.timetable.active())
+        changes = [
+            msgspec.structs.replace(change, epoch=self._state.epoch) for change in found if change
+        ]
+        demand_lead(await self._state.commit(changes))
+
+    def _awaited(self) -> list[str]:
+        """The tasks and runs whose end makes room for a firing that waits."""
+        return [
+            id for each in self._state.timetable.active() if each.waiting for id in each.running
+        ]
+
+    def _is_due(self, schedule: Schedule, now: float) -> bool:
+        at = self._state.timetable.starts_next(schedule)
+        return schedule.waiting is not None or (at is not None and at <= now)
+
+    async def _fire(self, due: Sequence[Schedule], now: float, is_set_ahead: bool) -> None:
+        """`is_set_ahead`: the clock jumped over what is late, which then comes to one firing."""
+        running = await self._starting.living(due)
+        verdicts: list[Verdict] = []
+        for schedule in due:
+            late = await self._look(together(schedule) if is_set_ahead else schedule, now)
+            verdict = firing.decide(schedule, late, now=now, running=running[schedule.id])
+            if verdict is not None:
+                verdicts.append(verdict)
+        for few in range(3):
+            # What was drafted counts for the quotas until it is in the copy.
+            with self._starting.intake() as intake:
+                made = [await self._make(each, few, intake) for each in verdicts]
+                refusals = await self._state.commit(self._changes(verdicts, made, now))
+            demand_lead(refusals)
+            if any(refusal and refusal.kind is RefusalKind.VERSION for refusal in refusals):
+                # Somebody has changed one: it is looked at anew, but not again and again.
+                await asyncio.sleep(PAUSE_AFTER_CHANGE_S)
+            # Those whose work is under way already are written down as that.
+            verdicts = [
+                verdict
+                for verdict, refusal in zip(verdicts, refusals, strict=True)
+                if refusal and refusal.kind is RefusalKind.CLAIM
+            ]
+            if not verdicts:
+                return
+
+    async def _look(self, schedule: Schedule, now: float) -> Late:
+        zone = zone_named(schedule.rule.time_zone)
+        if zone is None:
+            return Late()
+        recurrence = schedules.recurrence_of(schedule, zone)
+        late = firing.look(schedule, recurrence, now)
+        while late.more:
+            await asyncio.sleep(0)
+            late = firing.look(schedule, recurrence, now, late)
+        return late
+
+    async def _make(self, verdict: Verdict, few: int, intake: Intake) -> list[Change | str]:
+        """What a verdict starts: all, then only the first, then nothing, as there is room for."""
+        wanted = len(verdict.starts)
+        most = min({0: wanted, 1: 1, 2: 0}[few], wanted)
+        made = await self._starting.drafts(verdict.schedule, most, intake)
+        return [*made, *[held_back(verdict.schedule)] * (wanted - most)] if most < wanted else made
+
+    def _changes(
+        self, verdicts: Sequence[Verdict], made: Sequence[Sequence[Change | str]], now: float
+    ) -> list[Change]:
+        return [
+            firing.settle(
+                verdict, works, now=now, cause="its time has come", epoch=self._state.epoch
+            )
+            for verdict, works in zip(verdicts, made, strict=True)
+        ]
+
+
+def together(schedule: Schedule) -> Schedule:
+    """As one whose late instants come to one firing."""
+    rule = msgspec.structs.replace(schedule.rule, coalesce=True)
+    return msgspec.structs.replace(schedule, rule=rule)
+
+
+def claimed_by(refusal: Refusal) -> str:
+    """Who has what a task wanted to claim."""
+    return refusal.claim.holder if refusal.claim is not None else refusal.subject

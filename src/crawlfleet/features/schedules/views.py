@@ -1,0 +1,241 @@
+"""Schedules as they are asked for and shown."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from crawlfleet.features.schedules.model import UTC_NAME, Overlap
+from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.translatable import Said
+
+MOST_SHOWN: Final = 1000
+MOST_FILLED_BACK: Final = 1000
+MOST_INSTANCES: Final = 1000
+
+Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 1})]
+"""Judged with the rest of the rule, which tells all that is wrong at once."""
+Template = Annotated[
+    msgspec.Raw,
+    Meta(
+        extra_json_schema={
+            "anyOf": [{"$ref": "#/components/schemas/TaskRequest"}, {"type": "null"}]
+        }
+    ),
+]
+
+
+class ScheduledWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workflow to be run by the clock."""
+
+    name: str
+    """Of a workflow of the project; or its id."""
+    version: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    """The newest at each due instant when not set."""
+    parameters: dict[str, Any] = {}
+    """By name, as its document declares them."""
+    project_id: str | None = None
+    """Whose it is; `default` when not set, unless the id of a workflow says otherwise."""
+
+
+class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be done by the clock: `task` or `workflow`, by `cron` or `every_s`; of each, one
+    of the two."""
+
+    name: str
+    """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
+    task: TaskRequest | None = None
+    """What is submitted each time; its project is the schedule's."""
+    workflow: ScheduledWorkflow | None = None
+    """Or what is run each time; its project is the schedule's."""
+    cron: str | None = None
+    """Minute, hour, day of month, month, day of week; or `@hourly`, `@daily` and so on."""
+    every_s: Seconds | None = None
+    """Seconds from one to the next, at least 1."""
+    time_zone: str = UTC_NAME
+    """Whose clocks `cron` goes by, such as `Europe/Berlin`."""
+    start_at: datetime | None = None
+    """Nothing is due before; intervals are counted from it."""
+    end_at: datetime | None = None
+    """Nothing is due from then on."""
+    coalesce: bool = True
+    """After a time without a master: start one for all that is late, not one for each."""
+    misfire_grace_s: Seconds | None = None
+    """What is later than that is not started any more; `null` starts it however late."""
+    max_instances: Annotated[
+        int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_INSTANCES})
+    ] = 1
+    """So many of its tasks or runs may be at work at once."""
+    overlap: Overlap = Overlap.SKIP
+    """When there are so many: `skip` what is due, or `queue` one until there is room."""
+    jitter_s: Annotated[float, Meta(extra_json_schema={"minimum": 0})] = 0.0
+    """Put each start off by up to so many seconds, always the same for the same instant."""
+    description: str = ""
+    paused: bool = False
+    """Make it without letting it begin."""
+
+
+class SchedulePatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be changed; the rest stays. `null` takes back what need not be set."""
+
+    task: TaskRequest | UnsetType = UNSET
+    """Takes the place of a workflow."""
+    workflow: ScheduledWorkflow | UnsetType = UNSET
+    """Takes the place of a task."""
+    cron: str | UnsetType | None = UNSET
+    """Takes the place of an interval."""
+    every_s: Seconds | UnsetType | None = UNSET
+    """Takes the place of a cron expression."""
+    time_zone: str | UnsetType = UNSET
+    start_at: datetime | UnsetType | None = UNSET
+    end_at: datetime | UnsetType | None = UNSET
+    coalesce: bool | UnsetType = UNSET
+    misfire_grace_s: Seconds | UnsetType | None = UNSET
+    max_instances: int | UnsetType = UNSET
+    overlap: Overlap | UnsetType = UNSET
+    jitter_s: float | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to start what a schedule starts at once."""
+
+    force: bool = False
+    """Also when as many of its tasks or runs as may be are at work."""
+
+
+class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which range of due instants to make up for."""
+
+    since: datetime
+    """From this instant on."""
+    until: datetime
+    """Before this instant; not in the future."""
+    dry_run: bool = False
+    """Only tell what would be started."""
+
+
+class FiringView(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a due instant."""
+
+    id: str
+    due_at: datetime
+    at: datetime
+    """When it was dealt with."""
+    outcome: str
+    """`started`, `queued`, `skipped`, `missed` or `refused`."""
+    origin: str
+    """`rule`, `run` or `backfill`."""
+    task_id: str | None
+    """The task that it started."""
+    run_id: str | None
+    """Or the run of a workflow."""
+    reason: str
+    count: int
+    """How many due instants it stands for; `due_at` is the last of them."""
+    first_due_at: datetime | None
+    """The first of them, where there are several."""
+    edition: int
+
+
+class FiringPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[FiringView]
+    next_cursor: str | None
+
+
+class ScheduledWorkflowView(msgspec.Struct, frozen=True, kw_only=True):
+    """The workflow that a schedule runs."""
+
+    id: str
+    name: str
+    version: int | None
+    """`null`: the newest at each due instant."""
+    parameters: dict[str, Any]
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule, what it did last, and when it is due next."""
+
+    id: str
+    name: str
+    project_id: str
+    description: str
+    status: str
+    """`active`, `paused`, or `over`: nothing is due any more."""
+    cron: str | None
+    every_s: float | None
+    time_zone: str
+    start_at: datetime | None
+    end_at: datetime | None
+    coalesce: bool
+    misfire_grace_s: float | None
+    max_instances: int
+    overlap: str
+    jitter_s: float
+    task: Template
+    """`null` when it runs a workflow."""
+    workflow: ScheduledWorkflowView | None
+    """`null` when it submits a task."""
+    next_at: datetime | None
+    """When it starts something next, with its jitter; `null` while it is paused or when over."""
+    running: list[str]
+    """Tasks or runs of it that have not ended, as far as is known."""
+    waiting_since: datetime | None
+    """The due instant that waits for room."""
+    last: FiringView | None
+    edition: int
+    """Grows when somebody changes what is to be done or when."""
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[ScheduleView]
+    next_cursor: str | None
+
+
+class DueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A due instant to come."""
+
+    due_at: datetime
+    local: str
+    """The same on the clocks of the schedule's time zone."""
+    starts_at: datetime
+    """With its jitter."""
+
+
+class DuePage(msgspec.Struct, frozen=True, kw_only=True):
+    time_zone: str
+    items: list[DueView]
+
+
+class BackfillReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a back-fill came to."""
+
+    items: list[FiringView]
+    """One for each due instant that was, or would be, dealt with now."""
+    already: int
+    """Due instants of the range that have started something before."""
+
+
+class ScheduleReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a schedule does not run, or did not."""
+
+    code: Literal[
+        "paused", "not_begun", "over", "waiting", "no_room", "missed", "refused", "skipped"
+    ]
+    message: str
+    remedy: str
+    values: dict[str, Said] = {}
+
+
+class ScheduleExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a schedule is (not) running."""
+
+    schedule_id: str
+    summary: str
+    next_at: datetime | None
+    reasons: list[ScheduleReason]
+    """What stands in the way now, or did the last time; none when all is well."""

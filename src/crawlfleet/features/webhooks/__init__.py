@@ -1,0 +1,1 @@
+"""Webhooks and call-backs: events sent to the outside, in order, until answered."""

@@ -1,0 +1,236 @@
+"""Unfolds events into deliveries, one for each webhook that wants to hear of one.
+
+It hears of every event at least once and in order, like all that the outbox feeds; the outbox's
+cursor is durable, so that no event is missed whoever dies. The id of a delivery follows from the
+webhook and the event: one that is unfolded twice is refused by its version the second time.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases.service import demand_lead
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Format, Webhook
+from crawlfleet.features.webhooks.queue import Mailroom
+from crawlfleet.features.webhooks.rules import callbacks, webhooks
+from crawlfleet.features.webhooks.rules import delivery as deliveries
+from crawlfleet.features.workflows.model import Run, RunStep
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import Task
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+AT_ONCE: Final = 200
+"""Deliveries in one commit: each may be 64 kB."""
+TASKS_AT_ONCE: Final = 16
+"""Tasks that are read at once: each may have a result of a megabyte."""
+REMEMBERED: Final = 10_000
+"""Tasks that are known not to concern anybody: most events are about one that was met before."""
+OF_WEBHOOKS: Final = "webhook."
+RESENT: Final = "delivery.resent"
+OF_RUNS: Final = ("run.", "step.")
+Standing = tuple[Run, Sequence[RunStep]]
+"""A run, and how its steps stand."""
+
+
+class Unfolding:
+    """Implements `crawlfleet.ports.events.EventSink`, for the master that leads."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        most_waiting: int,
+        ready: Callable[[], Awaitable[Mailroom]],
+    ) -> None:
+        """`ready` waits until what was unfolded before is in the mailroom."""
+        self._store = store
+        self._state = state
+        self._system = system
+        self._most_waiting = most_waiting
+        self._ready = ready
+        self.webhooks: dict[str, Webhook] | None = None
+        """As of the newest event that was unfolded; not known before the first."""
+        self._nobodys: OrderedDict[str, None] = OrderedDict()
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Unfold these events. Raises `LeadershipLost` or `StoreUnavailable`: then they have to
+        come again."""
+        mailroom = await self._ready()
+        # Not before: while this master did not lead, others may have changed them.
+        known = self.webhooks
+        if known is None or any(event.kind.startswith(OF_WEBHOOKS) for event in events):
+            known = await self.look()
+        if not known:
+            return
+        if again := [event.subject for event in events if event.kind == RESENT]:
+            await self._put_waiting(again, mailroom)
+        heard = [each for each in known.values() if each.is_heard]
+        wanted = [
+            (webhook, event)
+            for event in events
+            for webhook in heard
+            if webhooks.may_want(webhook, event)
+        ]
+        for first in range(0, len(wanted), AT_ONCE):
+            await self._unfold(wanted[first : first + AT_ONCE], mailroom)
+
+    async def look(self) -> dict[str, Webhook]:
+        """All webhooks, as they are now."""
+        self.webhooks = {each.id: each for each in await self._store.webhooks()}
+        self._nobodys.clear()
+        return self.webhooks
+
+    async def _unfold(self, wanted: Sequence[tuple[Webhook, Event]], mailroom: Mailroom) -> None:
+        tasks, runs = await self._tasks(wanted), await self._runs(wanted)
+        now = self._system.now()
+        made: list[Delivery] = []
+        for webhook, event in wanted:
+            run = runs.get(event.subject)
+            if run is not None and webhook.format is Format.CALLBACK:
+                made.append(deliveries.delivery_of(webhook, event, None, run=run, now=now))
+                continue
+            task = tasks.get(event.subject)
+            if webhooks.wants(webhook, task) and not _is_outdated(webhook, event, task):
+                made.append(deliveries.delivery_of(webhook, event, task, now=now))
+        # One change each: of those that come again, some may be there.
+        projects = {webhook.id: webhook.project_id for webhook, _ in wanted}
+        changes = [
+            msgspec.structs.replace(change, epoch=self._state.epoch)
+            for change in self._kept(made, mailroom, projects, now)
+        ]
+        refusals = await self._state.commit(changes)
+        demand_lead(refusals)
+        there: list[str] = []
+        for change, refusal in zip(changes, refusals, strict=True):
+            (delivery,) = change.deliveries
+            if refusal is not None:
+                there.append(delivery.id)
+            elif delivery.status is DeliveryStatus.WAITING:
+                await self._put(delivery, mailroom)
+        # Perhaps by a commit of ours that got no answer: then nobody else has put them there.
+        await self._put_waiting(there, mailroom)
+        for webhook in {webhook.id: webhook for webhook, _ in wanted}.values():
+            is_callback = webhook.format is Format.CALLBACK
+            if not is_callback and mailroom.waiting(webhook.id) >= self._most_waiting:
+                await self._stop(webhook)
+
+    def _kept(
+        self,
+        made: Sequence[Delivery],
+        mailroom: Mailroom,
+        projects: Mapping[str, str | None],
+        now: float,
+    ) -> Iterator[Change]:
+        """What is written down of call-backs and all others. One that is too much for its receiver
+        is given up, so that it can be sent later, and stops none to others; of how far something
+        has got there will be other news."""
+        coming: Counter[str] = Counter()
+        for delivery in made:
+            receiver = deliveries.receiver_of(delivery)
+            waiting = mailroom.waiting_at(receiver) + coming[receiver]
+            if not delivery.url or waiting < self._most_waiting or mailroom.is_waited_for(delivery):
+                coming[receiver] += 1
+                yield Change(deliveries=(delivery,))
+            elif not delivery.is_passing:
+                project_id = projects[delivery.webhook_id]
+                log.info("receiver overflowed", receiver=receiver, delivery=delivery.id)
+                yield deliveries.overflowed(
+                    delivery, self._most_waiting, project_id=project_id, now=now
+                )
+
+    async def _put_waiting(self, ids: Sequence[str], mailroom: Mailroom) -> None:
+        """Put those that wait on their shelves. One that is settled meanwhile is found to be."""
+        for delivery in await self._store.deliveries_among(ids) if ids else ():
+            if delivery.status is DeliveryStatus.WAITING:
+                await self._put(delivery, mailroom)
+
+    async def _put(self, delivery: Delivery, mailroom: Mailroom) -> None:
+        """Put a delivery on its shelf, and settle those that need not be sent any more for it."""
+        mailroom.put(delivery)
+        overtaken = mailroom.overtaken_by(delivery)
+        if not overtaken:
+            return
+        now = self._system.now()
+        old = await self._store.deliveries_among(overtaken)
+        changes = [
+            msgspec.structs.replace(deliveries.superseded(each, now=now), epoch=self._state.epoch)
+            for each in old
+            if each.status is DeliveryStatus.WAITING
+        ]
+        refusals = await self._state.commit(changes)
+        demand_lead(refusals)
+        for change, refusal in zip(changes, refusals, strict=True):
+            if refusal is None:
+                mailroom.drop(change.deliveries[0])
+
+    async def _runs(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Standing]:
+        """The runs of which those are told who asked for them, and how their steps stand."""
+        ids = dict.fromkeys(
+            event.subject
+            for webhook, event in wanted
+            if webhook.format is Format.CALLBACK and event.kind.startswith(OF_RUNS)
+        )
+        found: dict[str, Standing] = {}
+        for id in ids:
+            run = await self._store.workflow_run(id)
+            if run is not None and run.callback is not None:
+                found[id] = run, await self._store.run_steps(id)
+        return found
+
+    async def _tasks(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Task]:
+        """What the events are about, where it matters."""
+        ids = dict.fromkeys(
+            event.subject
+            for webhook, event in wanted
+            if webhooks.asks_for_task(webhook)
+            and event.subject not in self._nobodys
+            and not event.kind.startswith(OF_RUNS)
+        )
+        # All of them: what concerns none of those that want these may concern another later.
+        asking = [each for each in (self.webhooks or {}).values() if webhooks.asks_for_task(each)]
+        found: dict[str, Task] = {}
+        unknown = [*ids]
+        for first in range(0, len(unknown), TASKS_AT_ONCE):
+            for task in await self._store.tasks(unknown[first : first + TASKS_AT_ONCE]):
+                if any(webhooks.wants(webhook, task) for webhook in asking):
+                    found[task.id] = task
+                else:
+                    self._nobodys[task.id] = None
+        while len(self._nobodys) > REMEMBERED:
+            self._nobodys.popitem(last=False)
+        return found
+
+    async def _stop(self, webhook: Webhook) -> None:
+        """Keep nothing more for a webhook for which too much waits."""
+        cause = (
+            f"{self._most_waiting} deliveries wait for it (`webhooks.most_waiting`); mend the "
+            "receiver, then resume it"
+        )
+        change = webhooks.changed_webhook(
+            webhook,
+            msgspec.structs.replace(webhook, is_full=True),
+            what="overflowed",
+            now=self._system.now(),
+            cause=cause,
+        )
+        assert change is not None, "nobody hears who is full"
+        refusals = await self._state.commit(
+            [msgspec.structs.replace(change, epoch=self._state.epoch)]
+        )
+        demand_lead(refusals)
+        log.warning("webhook overflowed", webhook=webhook.name, waiting=self._most_waiting)
+        await self.look()
+
+
+def _is_outdated(webhook: Webhook, event: Event, task: Task | None) -> bool:
+    is_callback = webhook.format is Format.CALLBACK
+    return is_callback and task is not None and callbacks.is_outdated(event, task)

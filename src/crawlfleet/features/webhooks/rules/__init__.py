@@ -1,0 +1,1 @@
+"""Decisions of webhooks: which events are wanted, signatures, attempts."""

@@ -1,0 +1,169 @@
+"""Call-backs of one task or one run: who carries them, where they go, and what a run is told by.
+
+A call-back is a delivery like any other, of a webhook of the format `callback`: it has the secret,
+and tasks and runs have the addresses. Which one is decided when they are submitted, and stays.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from crawlfleet.errors import FieldProblem
+from crawlfleet.features.webhooks.model import Format, Webhook
+from crawlfleet.features.webhooks.rules.webhooks import web_problem
+from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, RunStep
+from crawlfleet.model.callback import COMPLETE, PROGRESSED, UPDATE, Callback
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+
+FIELD: Final = "callback_url"
+AMBIGUOUS: Final = re.compile(r"[\\;]|%(?:2f|5c|3b|25)", re.IGNORECASE)
+"""What some servers take for the end of a part of a path, or decode into one, and others do not."""
+ENDS: Final = frozenset(map(str, TERMINAL))
+RUN_ENDS: Final = frozenset(str(each) for each in RunStatus if each not in LIVE_RUN)
+
+
+def choose(
+    webhooks: Iterable[Webhook], project_id: str, url: str, *, allow_private: bool = False
+) -> Callback | FieldProblem:
+    """Who carries the call-backs to this address for a project, or what is wrong with it.
+
+    Where private addresses are allowed, nobody does who does not say which. The project's own
+    webhooks come before those of the whole fleet, and of them the one whose address says the most
+    of where it may lead.
+    """
+    if problem := web_problem(url):
+        message, remedy = problem
+        return FieldProblem(field=FIELD, value=url[:200], message=message, remedy=remedy)
+    carriers = [
+        each
+        for each in webhooks
+        if each.format is Format.CALLBACK
+        and each.removed_at is None
+        and each.project_id in (None, project_id)
+        and (each.url or not allow_private)
+    ]
+    if not carriers:
+        return FieldProblem(
+            field=FIELD,
+            value=url[:200],
+            message=f"nobody signs call-backs for the project {project_id!r}",
+            remedy="make a webhook for them once: `crawlfleet webhooks create callbacks "
+            f"{'ADDRESS ' if allow_private else ''}--format callback --project {project_id}`",
+        )
+    fitting = [each for each in carriers if leads_below(url, each.url)]
+    if not fitting:
+        return FieldProblem(
+            field=FIELD,
+            value=url[:200],
+            message="leads to where call-backs of this project may not go",
+            remedy=f"use an address below {' or '.join(sorted(each.url for each in carriers))}",
+        )
+    first = min(fitting, key=lambda each: (each.project_id is None, -len(each.url), each.id))
+    return Callback(url=url, webhook_id=first.id)
+
+
+def leads_below(url: str, allowed: str) -> bool:
+    """Whether an address is of the allowed origin and below its path; any is below none."""
+    if not allowed:
+        return True
+    ours, theirs = urlsplit(url), urlsplit(allowed)
+    origin = (ours.scheme, ours.hostname, ours.port) == (
+        theirs.scheme,
+        theirs.hostname,
+        theirs.port,
+    )
+    folder = theirs.path.rstrip("/")
+    below = ours.path == folder or ours.path.startswith(f"{folder}/")
+    # Whoever answers may resolve dots, and then the path leads elsewhere.
+    dotted = {".", ".."} & {*ours.path.lower().replace("%2e", ".").split("/")}
+    return origin and below and not dotted and not AMBIGUOUS.search(ours.path)
+
+
+def shown(callback: Callback | None) -> str | None:
+    """Where call-backs go, for people to see: without a query, which may be what lets us in."""
+    return None if callback is None else without_query(callback.url)
+
+
+def without_query(url: str) -> str:
+    """An address of which only is said that it has a query."""
+    address, query, _ = url.partition("?")
+    return f"{address}?…" if query else url
+
+
+def address(url: str, verb: str) -> str:
+    """The address with what happened added to its path."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}{verb}"))
+
+
+def receiver(url: str) -> str:
+    """Who answers at an address: they fail, and are left alone, together."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def verb_of(event: Event) -> str:
+    """What is added to the address for an event."""
+    ends = RUN_ENDS if event.kind.startswith("run.") else ENDS
+    return COMPLETE if event.to_state in ends and not event.kind.startswith("step.") else UPDATE
+
+
+def is_outdated(event: Event, task: Task) -> bool:
+    """Whether a task has left the attempt behind whose progress an event tells: after its end
+    nobody wants to hear of it."""
+    if event.kind != PROGRESSED:
+        return False
+    if task.is_parent:
+        return task.status is not TaskStatus.WAITING
+    return (
+        task.status is not TaskStatus.PROCESSING
+        or task.execution_id != event.details["execution_id"]
+    )
+
+
+def progressed(
+    task: Task, execution_id: str, *, done: float, total: float | None, now: float
+) -> Event:
+    """The event that tells how far a task has got, or the whole of which it is a part."""
+    assert task.callback is not None, "nobody asks"
+    return Event(
+        kind=PROGRESSED,
+        subject=task.parent_id or task.id,
+        at=now,
+        cause="its executor says so",
+        details={
+            "done": done,
+            "total": total,
+            "execution_id": execution_id,
+            "callback": task.callback.webhook_id,
+        },
+        project_id=task.project_id,
+    )
+
+
+def told_of_run(event: Event, run: Run, rows: Sequence[RunStep]) -> dict[str, Any]:
+    """What a call-back says of a run, without its id."""
+    ends = verb_of(event) == COMPLETE
+    told: dict[str, Any] = {
+        "seq": event.seq,
+        "run_id": run.id,
+        "workflow_id": run.workflow_id,
+        "workflow": run.name,
+        "workflow_version": run.number,
+        "project_id": run.project_id,
+        "status": event.to_state or str(run.status),
+        "attempt": run.attempt,
+        "cause": event.cause,
+        "steps": run.steps,
+        "step_states": run.counts or dict(Counter(str(row.status) for row in rows)),
+        "step": None,
+    }
+    if event.kind.startswith("step."):
+        told["step"] = {"name": event.details["step"], "status": event.kind.partition(".")[2]}
+    if ends:
+        told["success"] = event.to_state == RunStatus.COMPLETED
+        told["error"] = run.error or None
+    return told

@@ -1,0 +1,289 @@
+"""Sends what webhooks are to be told, for as long as this master leads.
+
+Each delivery goes out until it is answered with 2xx or given up; what is about one thing goes in
+order, each after the end of the one before. The outcome is written after the sending: whoever dies
+in between leaves a delivery that goes again, under the same id.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases.service import demand_lead
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.features.webhooks.fan_out import Unfolding
+from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Webhook
+from crawlfleet.features.webhooks.queue import Mailroom, Waiting, webhook_of
+from crawlfleet.features.webhooks.rules import delivery as deliveries
+from crawlfleet.features.webhooks.rules.delivery import Patience
+from crawlfleet.features.webhooks.secrets import WebhookSecrets
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.settings import WebhookSettings
+from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.seal import Unsealable
+from crawlfleet.ports.sender import Sent
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+AT_ONCE: Final = 32
+PER_RECEIVER: Final = 8
+PER_WEBHOOK: Final = 16
+"""One that is slow leaves room for the others; so do many of one webhook's call-backs."""
+PORTION: Final = 200
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+LOOK_AGAIN_S: Final = 300.0
+"""Somebody may set the clock while we sleep."""
+
+
+class Post:
+    """Implements `crawlfleet.ports.events.EventSink`; `run` sends what was published."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        settings: WebhookSettings,
+        courier: Courier,
+        secrets: WebhookSecrets,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._courier = courier
+        self._secrets = secrets
+        self._patience = Patience(
+            max_attempts=settings.max_attempts,
+            first_s=settings.first_retry_s,
+            longest_s=settings.longest_retry_s,
+        )
+        self._wake = asyncio.Event()
+        self._loaded = asyncio.Event()
+        self._mailroom = Mailroom()
+        self._unfolding = Unfolding(
+            store=store,
+            state=state,
+            system=system,
+            most_waiting=settings.most_waiting,
+            ready=self._ready,
+        )
+        self._out: Counter[str] = Counter()
+        """How many are under way to each receiver,"""
+        self._out_of: Counter[str] = Counter()
+        """and of each webhook."""
+        self._parked: dict[str, dict[str, None]] = {}
+        """By webhook, receivers that are due while too many of its call-backs are under way."""
+        self._relieved: set[str] = set()
+        """Webhooks of which one has come back since."""
+        self._known: dict[str, Webhook] | None = None
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Unfold events into what is to be sent."""
+        before = self._unfolding.webhooks
+        await self._unfolding.publish(events)
+        if self._unfolding.webhooks or before:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Send, until the lead is lost."""
+        self._mailroom = Mailroom()
+        self._out.clear()
+        self._out_of.clear()
+        self._parked.clear()
+        try:
+            await self._load()
+            self._loaded.set()
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._wake.clear()
+                    self._begin(group)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._wait_s()):
+                            await self._wake.wait()
+        finally:
+            self._loaded.clear()
+            self._unfolding.webhooks = None
+
+    async def _ready(self) -> Mailroom:
+        await self._loaded.wait()
+        return self._mailroom
+
+    async def _load(self) -> None:
+        """Put everything that waits on its shelf."""
+        after: str | None = None
+        while True:
+            try:
+                if after is None:
+                    await self._unfolding.look()
+                portion = await self._store.waiting_deliveries(after=after, limit=PORTION)
+            except StoreUnavailable as error:
+                log.warning("the post waits for the store", error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+                continue
+            for delivery in portion:
+                self._mailroom.put(delivery)
+            if len(portion) < PORTION:
+                return
+            after = portion[-1].id
+
+    def _begin(self, group: asyncio.TaskGroup) -> None:
+        """Let out all that may go. It costs what goes, however many receivers there are."""
+        now = self._system.now()
+        if self._unfolding.webhooks is not self._known:
+            # Somebody may have paused or resumed one.
+            self._known = self._unfolding.webhooks
+            self._parked.clear()
+            self._mailroom.announce_all()
+        for webhook_id in [*self._relieved]:
+            self._relieved.discard(webhook_id)
+            parked = self._parked.get(webhook_id, {})
+            while parked and self._has_room_for_more(webhook_id):
+                first = next(iter(parked))
+                del parked[first]
+                self._let_out(first, group, now)
+        while self._out.total() < AT_ONCE:
+            receiver = self._mailroom.take_receiver(now)
+            if receiver is None:
+                break
+            self._let_out(receiver, group, now)
+
+    def _let_out(self, receiver: str, group: asyncio.TaskGroup, now: float) -> None:
+        """Let out what may go to one receiver; it comes up again when there may be more."""
+        webhook, webhook_id = self._webhook(receiver), webhook_of(receiver)
+        shelf = self._mailroom.find(receiver)
+        if shelf is None or (webhook is not None and webhook.is_held):
+            return
+        # One that fails and fails gets a single one.
+        most = 1 if deliveries.rest_s(shelf.failures) else PER_RECEIVER
+        while self._out[receiver] < most:
+            if webhook_id != receiver and not self._has_room_for_more(webhook_id):
+                self._parked.setdefault(webhook_id, {})[receiver] = None
+                return
+            taken = shelf.take(now) if self._out.total() < AT_ONCE else None
+            if taken is None:
+                self._mailroom.announce(receiver)
+                break
+            self._out[receiver] += 1
+            self._out_of[webhook_id] += 1
+            group.create_task(self._deal_with(receiver, taken), name=taken.id)
+        if not self._out[receiver]:
+            del self._out[receiver]
+
+    def _has_room_for_more(self, webhook_id: str) -> bool:
+        """Whether one more call-back of a webhook may be under way."""
+        return self._out_of[webhook_id] < PER_WEBHOOK
+
+    def _wait_s(self) -> float | None:
+        """How long nothing is due, unless somebody wakes us."""
+        due = self._mailroom.next_due()
+        if due is None or self._out.total() >= AT_ONCE:
+            return None
+        return min(max(due - self._system.now(), 0.0), LOOK_AGAIN_S)
+
+    def _webhook(self, receiver: str) -> Webhook | None:
+        return (self._unfolding.webhooks or {}).get(webhook_of(receiver))
+
+    async def _deal_with(self, receiver: str, taken: Waiting) -> None:
+        again_at: float | None = self._system.now() + PAUSE_AFTER_FAILURE_S
+        try:
+            again_at = await self._send(receiver, taken)
+        except StoreUnavailable as error:
+            log.warning("delivery not read", delivery=taken.id, error=str(error))
+        finally:
+            self._out[receiver] -= 1
+            if not self._out[receiver]:
+                del self._out[receiver]
+            self._out_of[webhook_of(receiver)] -= 1
+            self._relieved.add(webhook_of(receiver))
+            self._mailroom.back(receiver, taken, again_at)
+            self._wake.set()
+
+    async def _send(self, receiver: str, taken: Waiting) -> float | None:
+        """Send one; when it has to go again, if it has to."""
+        delivery = next(iter(await self._store.deliveries_among([taken.id])), None)
+        if delivery is None or delivery.status is not DeliveryStatus.WAITING:
+            return None
+        webhook = self._webhook(receiver)
+        if webhook is None or webhook.removed_at is not None:
+            project_id = webhook.project_id if webhook else None
+            change = _of_nobody(delivery, project_id, self._system.now())
+            return await self._settle(delivery, change)
+        sent = await self._hand_over(webhook, delivery)
+        now = self._system.now()
+        self._note(receiver, webhook, delivery, sent, now)
+        chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
+        change = deliveries.attempted(
+            delivery,
+            sent,
+            self._patience,
+            project_id=webhook.project_id,
+            now=now,
+            chance=chance,
+        )
+        waits = change.deliveries[0].status is DeliveryStatus.WAITING
+        if waits and self._mailroom.shelf(receiver).is_overtaken(taken):
+            change = deliveries.given_way(change.deliveries[0], now=now)
+        return await self._settle(delivery, change)
+
+    async def _hand_over(self, webhook: Webhook, delivery: Delivery) -> Sent:
+        now = self._system.now()
+        try:
+            signing = self._secrets.opened(webhook, now)
+            return await self._courier.send(deliveries.parcel_of(signing, delivery, now=now))
+        except Unsealable as error:
+            return Sent(error=str(error))
+        except Exception as error:
+            # The delivery is durable: what it raises here would end each master that leads.
+            log.exception("a courier broke", webhook=webhook.name, delivery=delivery.id)
+            return Sent(error=f"it cannot be sent: {type(error).__name__}: {error}")
+
+    def _note(
+        self, receiver: str, webhook: Webhook, delivery: Delivery, sent: Sent, now: float
+    ) -> None:
+        """Leave a receiver alone that fails whatever it is sent."""
+        shelf = self._mailroom.shelf(receiver)
+        shelf.failures = 0 if sent.delivered else shelf.failures + 1
+        shelf.rests_until = now + deliveries.rest_s(shelf.failures)
+        if not sent.delivered:
+            log.info(
+                "not delivered",
+                webhook=webhook.name,
+                delivery=delivery.id,
+                attempt=delivery.attempts + 1,
+                error=sent.error,
+            )
+
+    async def _settle(self, delivery: Delivery, change: Change) -> float | None:
+        change = msgspec.structs.replace(change, epoch=self._state.epoch)
+        while True:
+            try:
+                refusals = await self._state.commit([change])
+                break
+            except StoreUnavailable as error:
+                # Not sent once more for that: only its outcome has to be written.
+                log.warning("delivery not settled", delivery=delivery.id, error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+        demand_lead(refusals)
+        if refusals[0] is not None:
+            # Somebody else has changed it, or it is written: it is looked at anew.
+            return self._system.now()
+        after = change.deliveries[0]
+        return after.due_at if after.status is DeliveryStatus.WAITING else None
+
+
+def _of_nobody(delivery: Delivery, project_id: str | None, now: float) -> Change:
+    tried = msgspec.structs.replace(
+        delivery, version=delivery.version + 1, last_error="the webhook was removed"
+    )
+    return deliveries.given_up(
+        tried, project_id=project_id, now=now, cause="the webhook was removed"
+    )

@@ -1,0 +1,1 @@
+"""Workflows: steps that depend on each other."""

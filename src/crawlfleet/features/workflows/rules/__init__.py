@@ -1,0 +1,1 @@
+"""Decisions of workflows: documents, validation, plans, progress of a run."""

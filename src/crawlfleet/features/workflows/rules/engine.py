@@ -1,0 +1,221 @@
+"""Decides what follows when a step of a run has ended: what begins, what is skipped, how it ends.
+
+No clock, no store: steps that have ended come in, decisions come out, and the same come out for the
+same. A step is decided on once, when the last of those it waits for has ended. What that costs
+depends on its own dependencies and values alone, never on how many steps there are: each counts
+down what it waits for.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.tasks.admission import MAX_PARAMETERS_BYTES
+from crawlfleet.features.workflows.model import (
+    MOST_INSTANCES,
+    SETTLED,
+    On,
+    RunStatus,
+    StepStatus,
+)
+from crawlfleet.features.workflows.rules.language.evaluation import Scope, evaluate
+from crawlfleet.features.workflows.rules.language.functions import described
+from crawlfleet.features.workflows.rules.language.syntax import BadExpression
+from crawlfleet.features.workflows.rules.language.template import IN_A_SINK, Room, Template
+from crawlfleet.features.workflows.rules.plan import Plan, PlannedStep
+
+MOST_BYTES: Final = 64_000_000
+"""Of the parameters of all instances of a step."""
+WORK_OF_INSTANCE: Final = 30
+"""What each instance adds to what a step may spend: some fields of its own."""
+_MEETS: Final = {
+    On.SUCCESS: frozenset({StepStatus.COMPLETED}),
+    On.FAILURE: frozenset({StepStatus.FAILED}),
+    On.ALWAYS: SETTLED,
+}
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """A task for each of these parameters; the step has ended when there are none."""
+
+    parameters: tuple[msgspec.Raw, ...]
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """Nothing is done for it."""
+
+    reason: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """It cannot begin."""
+
+    reason: str
+
+
+Verdict = Begin | Skip | Fail
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What becomes of a step that nothing holds up any more."""
+
+    step: PlannedStep
+    verdict: Verdict
+
+    @property
+    def status(self) -> StepStatus:
+        """The state that the step has from now on."""
+        match self.verdict:
+            case Begin(parameters=()):
+                return StepStatus.COMPLETED
+            case Begin():
+                return StepStatus.RUNNING
+            case Skip():
+                return StepStatus.SKIPPED
+            case _:
+                return StepStatus.FAILED
+
+
+class Course:
+    """How far a run has come. One caller feeds it, and asks it what to do."""
+
+    def __init__(self, plan: Plan, statuses: Mapping[int, StepStatus] = {}) -> None:
+        """`statuses` are those of the steps that do not wait."""
+        self.plan = plan
+        self._statuses = [statuses.get(step.place, StepStatus.WAITING) for step in plan.steps]
+        self._pending = [
+            sum(self._statuses[before] not in SETTLED for before, _ in step.dependencies)
+            for step in plan.steps
+        ]
+        self._ready = deque(
+            step.place
+            for step in plan.steps
+            if not self._pending[step.place] and self._statuses[step.place] is StepStatus.WAITING
+        )
+        self._left = sum(status not in SETTLED for status in self._statuses)
+        self._spoilt = {StepStatus.FAILED: 0, StepStatus.CANCELLED: 0}
+        for step, status in zip(plan.steps, self._statuses, strict=True):
+            self._count(step, status)
+
+    def status(self, place: int) -> StepStatus:
+        """How a step stands."""
+        return self._statuses[place]
+
+    def settle(self, place: int, status: StepStatus) -> None:
+        """A step that was begun has ended."""
+        if self._statuses[place] in SETTLED:
+            return
+        self._put(place, status)
+
+    def ready(self, most: int) -> list[PlannedStep]:
+        """Some of the steps that are to be decided on; none when there is none."""
+        count = min(most, len(self._ready))
+        return [self.plan.steps[self._ready.popleft()] for _ in range(count)]
+
+    def unmet(self, step: PlannedStep) -> str | None:
+        """Why a step is skipped for what became of those before it."""
+        for before, on in step.dependencies:
+            status = self._statuses[before]
+            if status not in _MEETS[on]:
+                return f"{self.plan.steps[before].name} is {status}, and it follows on {on}"
+        return None
+
+    def decide(self, step: PlannedStep, scope: Scope) -> Decision:
+        """What becomes of a step, by the values of those that it speaks of."""
+        reason = self.unmet(step)
+        verdict = judge(step, scope) if reason is None else Skip(reason)
+        decision = Decision(step, verdict)
+        self._put(step.place, decision.status)
+        return decision
+
+    def outcome(self) -> RunStatus | None:
+        """How the run has ended, if it has."""
+        if self._left:
+            return None
+        if self._spoilt[StepStatus.FAILED]:
+            return RunStatus.FAILED
+        return RunStatus.CANCELLED if self._spoilt[StepStatus.CANCELLED] else RunStatus.COMPLETED
+
+    def _put(self, place: int, status: StepStatus) -> None:
+        self._statuses[place] = status
+        if status not in SETTLED:
+            return
+        step = self.plan.steps[place]
+        self._left -= 1
+        self._count(step, status)
+        for after in step.dependents:
+            self._pending[after] -= 1
+            if not self._pending[after]:
+                self._ready.append(after)
+
+    def _count(self, step: PlannedStep, status: StepStatus) -> None:
+        if status in self._spoilt and not step.step.optional:
+            self._spoilt[status] += 1
+
+
+def judge(step: PlannedStep, scope: Scope) -> Verdict:
+    """What becomes of a step whose dependencies are met."""
+    try:
+        if step.when is not None:
+            wanted = evaluate(step.when, scope)
+            if not isinstance(wanted, bool):
+                raise BadExpression(f"is {described(wanted)}", "it has to be true or false")
+            if not wanted:
+                return Skip(f"its condition is not met: {_short(step.step.when)}")
+    except BadExpression as problem:
+        return Fail(f"when: {problem.message}; {problem.remedy}")
+    if step.items is None:
+        return _begin(step, [scope])
+    try:
+        items = _items(step.items, scope)
+    except BadExpression as problem:
+        return Fail(f"for_each: {problem.message}; {problem.remedy}")
+    return _begin(step, _scopes(items, scope))
+
+
+def _items(source: Any, scope: Scope) -> list[Any]:
+    found = source.fill(scope) if isinstance(source, Template) else evaluate(source, scope)
+    if not isinstance(found, list):
+        raise BadExpression(f"is {described(found)}", "it has to be a list")
+    if len(found) > MOST_INSTANCES:
+        raise BadExpression(
+            f"has {len(found)} elements", f"use at most {MOST_INSTANCES}, such as by chunk()"
+        )
+    return found
+
+
+def _scopes(items: list[Any], scope: Scope) -> Iterable[Scope]:
+    """The same scope for each, since they share what may be spent."""
+    outside = scope.roots
+    for index, item in enumerate(items):
+        scope.left += WORK_OF_INSTANCE
+        scope.roots = {**outside, "item": item, "index": index}
+        yield scope
+    scope.roots = outside
+
+
+def _begin(step: PlannedStep, scopes: Iterable[Scope]) -> Verdict:
+    made: list[msgspec.Raw] = []
+    size = 0
+    same = None if step.parameters.nodes else _encoded(step.parameters.value)
+    for scope in scopes:
+        try:
+            raw = same or _encoded(step.parameters.fill(scope, Room(MAX_PARAMETERS_BYTES)))
+        except BadExpression as problem:
+            return Fail(f"parameters: {problem.message}; {problem.remedy}")
+        size += len(memoryview(raw))
+        if len(memoryview(raw)) > MAX_PARAMETERS_BYTES or size > MOST_BYTES:
+            return Fail(f"parameters: come to {size} bytes; {IN_A_SINK}")
+        made.append(raw)
+    return Begin(tuple(made))
+
+
+def _encoded(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def _short(text: str | None) -> str:
+    text = text or ""
+    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,0 +1,1 @@
+"""The expressions of workflow documents: syntax, types, evaluation."""

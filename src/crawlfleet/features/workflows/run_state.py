@@ -1,0 +1,274 @@
+"""A run as the master that leads holds it: where its steps stand, and which tasks have ended."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.features.workflows.model import Run, RunStatus, RunStep, StepStatus
+from crawlfleet.features.workflows.rules import runs
+from crawlfleet.features.workflows.rules.engine import Course
+from crawlfleet.features.workflows.rules.language.evaluation import Scope, StepValue
+from crawlfleet.features.workflows.rules.plan import Plan, PlannedStep
+from crawlfleet.model.change import Change, Claim
+from crawlfleet.model.event import Event
+from crawlfleet.model.quality import OnDrift
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+from crawlfleet.ports.store import Store
+
+MOST_READ: Final = 64_000_000
+"""Bytes of the results that a step needs."""
+READ_AT_ONCE: Final = 64
+"""Tasks: each may have a result of a megabyte."""
+_AS_STEP: Final = {
+    TaskStatus.COMPLETED: StepStatus.COMPLETED,
+    TaskStatus.FAILED: StepStatus.FAILED,
+    TaskStatus.TIMEOUT: StepStatus.FAILED,
+    TaskStatus.CANCELLED: StepStatus.CANCELLED,
+}
+
+
+class _Result(msgspec.Struct):
+    """What later steps may want of a task's result."""
+
+    data: Any = None
+    metrics: dict[str, float] = {}
+
+
+class LiveRun:
+    """The state of one run, and what is about to be written of it."""
+
+    def __init__(self, run: Run, plan: Plan, rows: Iterable[RunStep]) -> None:
+        self.run = run
+        self.plan = plan
+        self.rows = {plan.places[row.step]: row for row in rows}
+        self.course = Course(plan, {place: row.status for place, row in self.rows.items()})
+        self._ids: dict[int, dict[str, int]] = {}
+        """Of the steps that run: the ids of their tasks."""
+        self._ended: dict[int, dict[int, TaskStatus]] = {}
+        for place, row in self.rows.items():
+            if row.status in (StepStatus.RUNNING, StepStatus.HELD):
+                self._watch(place, row)
+        self.parameters = {
+            **{
+                name: each.default
+                for name, each in plan.document.parameters.items()
+                if each.default is not msgspec.UNSET
+            },
+            **msgspec.json.decode(run.parameters),
+        }
+        self._values: dict[int, StepValue] = {}
+        self._read = 0
+        self._begin_batch()
+
+    def _begin_batch(self) -> None:
+        self._steps: dict[int, RunStep] = {}
+        self._tasks: list[Task] = []
+        self._claims: list[Claim] = []
+        self._events: list[Event] = []
+
+    def _watch(self, place: int, row: RunStep) -> None:
+        self._ids[place] = {id: at for at, id in enumerate(runs.instance_ids(self.run, row))}
+        self._ended[place] = {}
+
+    @property
+    def running(self) -> list[int]:
+        """The steps that have begun and not ended."""
+        return [*self._ids]
+
+    @property
+    def weight(self) -> int:
+        """How many tasks are waiting to be written."""
+        return len(self._tasks) + len(self._steps)
+
+    def ids(self, place: int) -> list[str]:
+        """The tasks of a step that runs."""
+        return [*self._ids[place]]
+
+    def hear(self, event: Event) -> int | None:
+        """Take an event of one of its tasks; the step that may have ended by it."""
+        place = self.plan.places.get(event.details["step"])
+        index = self._ids.get(-1 if place is None else place, {}).get(event.subject)
+        if place is None or index is None or event.to_state is None:
+            return None
+        status = TaskStatus(event.to_state)
+        if status not in TERMINAL:
+            self._ended[place].pop(index, None)
+            return None
+        self._ended[place][index] = status
+        return place if self.is_over(place) else None
+
+    def is_over(self, place: int) -> bool:
+        """Whether all instances of a step that runs have ended, as far as was heard."""
+        return len(self._ended[place]) == len(self._ids[place])
+
+    def see(self, place: int, states: Mapping[str, TaskStatus]) -> None:
+        """Take the store's word for the tasks of a step; one that is gone can only have failed."""
+        self._ended[place] = {
+            at: states.get(id, TaskStatus.FAILED)
+            for id, at in self._ids[place].items()
+            if states.get(id, TaskStatus.FAILED) in TERMINAL
+        }
+
+    def undone(self, place: int) -> list[str]:
+        """Some tasks of a step that did not complete."""
+        ids = self.ids(place)
+        bad = [at for at, each in self._ended[place].items() if each is not TaskStatus.COMPLETED]
+        return [ids[at] for at in sorted(bad)[: runs.MOST_NAMED]]
+
+    def is_measured(self, place: int) -> bool:
+        """Whether somebody may have to accept what a step found before it has ended."""
+        expected = self.plan.steps[place].step.expectations
+        return expected is not None and expected.on_drift is OnDrift.HOLD
+
+    def hold(self, place: int, reason: str, now: float) -> None:
+        """A step is over, and has to be accepted."""
+        row = self.rows[place]
+        if row.status is not StepStatus.HELD or row.reason != reason:
+            self._put(place, StepStatus.HELD, now, reason=reason)
+
+    def reject(self, place: int, reason: str, now: float) -> None:
+        """A step has failed by what somebody said of it."""
+        del self._ids[place], self._ended[place]
+        self._put(place, StepStatus.FAILED, now, reason=reason)
+        self.course.settle(place, StepStatus.FAILED)
+
+    def settle(self, place: int, reasons: list[str], now: float) -> None:
+        """A step that is over has ended."""
+        ended = self._ended.pop(place)
+        del self._ids[place]
+        bad = sum(each is not TaskStatus.COMPLETED for each in ended.values())
+        status = runs.status_of(_AS_STEP[each] for each in ended.values())
+        told = "; ".join(reasons)
+        if bad and len(ended) > 1:
+            told = f"{bad} of {len(ended)} instances did not complete: {told}"
+        self._put(place, status, now, reason=told)
+        self.course.settle(place, status)
+
+    def begin(
+        self, step: PlannedStep, drafts: list[Change], status: StepStatus, now: float
+    ) -> None:
+        """A step begins with these tasks; or it has ended with none."""
+        self._put(step.place, status, now, count=len(drafts))
+        for draft in drafts:
+            self._tasks += draft.tasks
+            self._claims += draft.claims
+            self._events += draft.events
+        if status is StepStatus.RUNNING:
+            self._watch(step.place, self.rows[step.place])
+
+    def end_unbegun(self, step: PlannedStep, status: StepStatus, reason: str, now: float) -> None:
+        """A step is skipped, or cannot begin."""
+        self._put(step.place, status, now, reason=reason)
+
+    def _put(
+        self, place: int, status: StepStatus, now: float, *, count: int = 0, reason: str = ""
+    ) -> None:
+        before = self._written(place)
+        row = runs.step_row(
+            self.run,
+            self.plan.steps[place].name,
+            before,
+            status,
+            now=now,
+            count=count,
+            reason=reason,
+        )
+        self.rows[place] = self._steps[place] = row
+        self._events.append(runs.step_event(self.run, row))
+
+    def _written(self, place: int) -> RunStep | None:
+        """The row as the store has it: one change writes each row once."""
+        assert place not in self._steps, "a step changes once in a batch"
+        return self.rows.get(place)
+
+    def end(self, status: RunStatus, now: float) -> None:
+        """The run has ended."""
+        fields = runs.ended_fields(self.plan, self.rows, status)
+        self.run, event = runs.moved_run(
+            self.run, status, now=now, cause="its steps have ended", **fields
+        )
+        self._events.append(event)
+
+    def take_change(self, now: float, epoch: int) -> Change | None:
+        """All that is to be written, as one change under the run's own version."""
+        if not self._steps and self.run.ended_at is None:
+            return None
+        if self.run.ended_at is None:
+            self.run = msgspec.structs.replace(
+                self.run, updated_at=now, version=self.run.version + 1
+            )
+        change = Change(
+            runs=(self.run,),
+            run_steps=tuple(self._steps.values()),
+            tasks=tuple(self._tasks),
+            claims=tuple(self._claims),
+            events=tuple(self._events),
+            epoch=epoch,
+        )
+        self._begin_batch()
+        return change
+
+    async def scope(self, step: PlannedStep, store: Store) -> Scope | str:
+        """What the expressions of a step may speak of; or why they cannot."""
+        for place in step.read:
+            if place not in self._values and (refused := await self._load(place, store)):
+                return refused
+        values = {self.plan.steps[place].name: self._value(place) for place in step.spoken_of}
+        roots: dict[str, Any] = {"parameters": self.parameters, "run": {"id": self.run.id}}
+        return Scope(steps=values, roots=roots)
+
+    def _value(self, place: int) -> StepValue:
+        return self._values.get(place) or self._known(place)
+
+    def _known(self, place: int, results: list[_Result | None] = []) -> StepValue:  # noqa: B006
+        row = self.rows.get(place)
+        spread = self.plan.steps[place].items is not None
+        only = results[0] if results and not spread else None
+        return StepValue(
+            status=str(self.course.status(place)),
+            count=row.count if row else 0,
+            error=(row.reason or None) if row else None,
+            result=only.data if only else None,
+            results=[each.data if each else None for each in results] if spread else None,
+            metrics=only.metrics if only else {},
+        )
+
+    async def _load(self, place: int, store: Store) -> str:
+        """Read the results of a step; why that cannot be, or nothing."""
+        name = self.plan.steps[place].name
+        row = self.rows.get(place)
+        ids = runs.instance_ids(self.run, row) if row else []
+        results: dict[str, _Result] = {}
+        size = 0
+        for first in range(0, len(ids), READ_AT_ONCE):
+            portion = ids[first : first + READ_AT_ONCE]
+            tasks = await store.tasks(portion)
+            if len(tasks) < len(portion):
+                return (
+                    f"results of {name} were removed after their time (`retention.tasks_days`); "
+                    "start the workflow anew"
+                )
+            for task in tasks:
+                if task.status is TaskStatus.COMPLETED and task.result is not None:
+                    size += len(memoryview(task.result))
+                    # A worker may send any JSON: numbers or depths that nobody can hold.
+                    try:
+                        results[task.id] = msgspec.json.decode(task.result, type=_Result)
+                    except (msgspec.DecodeError, RecursionError) as error:
+                        return (
+                            f"the result of {name} cannot be read: {error}; let {task.id} send "
+                            "numbers and depths that others can read"
+                        )
+            if size > MOST_READ:
+                return (
+                    f"the results of {name} come to more than {MOST_READ} bytes; keep them in a "
+                    "sink, and pass on where they are"
+                )
+        self._read += size
+        if self._read > MOST_READ:
+            # What was read for others goes: it can be read again.
+            self._values.clear()
+            self._read = size
+        self._values[place] = self._known(place, [results.get(id) for id in ids])
+        return ""

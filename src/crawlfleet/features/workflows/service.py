@@ -1,0 +1,426 @@
+"""Workflows as people hand them in: checked, kept in versions, run, cancelled, run again."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.if_version import accept, expect_version, has_changed
+from crawlfleet.control.tasks.orders import Orders
+from crawlfleet.control.tasks.service import Tasks
+from crawlfleet.core.quality.recording import failed_by_items
+from crawlfleet.core.tasks import credentials
+from crawlfleet.core.tasks.admission import MAX_PARAMETERS_BYTES, AdmissionRules
+from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from crawlfleet.features.workflows.instances import Tally, tallies
+from crawlfleet.features.workflows.model import (
+    LIVE_RUN,
+    Run,
+    RunStatus,
+    RunStep,
+    Workflow,
+    WorkflowDocument,
+    WorkflowVersion,
+)
+from crawlfleet.features.workflows.plan_cache import LARGE_BYTES, Plans
+from crawlfleet.features.workflows.rules import document as documents
+from crawlfleet.features.workflows.rules import runs, validation
+from crawlfleet.features.workflows.rules.plan import Plan
+from crawlfleet.features.workflows.rules.requests import request_of
+from crawlfleet.features.workflows.runner import Advancing
+from crawlfleet.model.change import Change
+from crawlfleet.model.ids import RUN, WORKFLOW, make_id
+from crawlfleet.model.quality import Decision
+from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.task import EMPTY_OBJECT, TERMINAL, TaskStatus
+from crawlfleet.ports.store import Refusal, RefusalKind, Store
+from crawlfleet.ports.system import System
+from crawlfleet.ports.workflows import RunFilter
+
+TRIES: Final = 8
+LOOK_EVERY_S: Final = 0.25
+"""How often one who waits for the end of a run looks."""
+MOST_CHOSEN: Final = 100
+
+
+class Workflows:
+    """Accepts workflows and lets them run."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        tasks: Tasks,
+        orders: Orders,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._tasks = tasks
+        self._orders = orders
+        self._plans = Plans(store=store)
+        self._rules = tasks.rules
+        self.advancing = Advancing(
+            store=store, state=state, system=system, tasks=tasks, orders=orders, plans=self._plans
+        )
+        """Lets the runs go on, for as long as this master leads."""
+
+    async def check(
+        self, raw: bytes, *, project_id: str | None = None
+    ) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+        """The document of a JSON text, and all that is wrong with it; nothing is made.
+
+        With `project_id` the document has to be of that project, which is the default for it.
+        """
+        if len(raw) < LARGE_BYTES:
+            read, problems = _checked(raw, self._rules, project_id)
+        else:
+            read, problems = await asyncio.to_thread(_checked, raw, self._rules, project_id)
+        if read is None or problems:
+            return read, problems
+        wanted = _wanted(read)
+        found = await self._tasks.place_problems([*wanted.values()])
+        return read, [
+            msgspec.structs.replace(problem, field=_field(name, problem))
+            for name, problem in zip(wanted, found, strict=True)
+            if problem is not None
+        ]
+
+    async def save(
+        self, raw: bytes, *, by: str, project_id: str | None = None
+    ) -> tuple[Workflow, bool]:
+        """The workflow with this document as its newest version, and whether that is new.
+
+        With `project_id` the document has to be of that project, which is the default for it.
+        """
+        document = await self._accepted(raw, by, project_id)
+        digest = _digest(msgspec.json.encode(document))
+        for _ in range(TRIES):
+            found = await self._store.find_workflows(
+                project_id=document.project_id, name=document.name, after=None, limit=1
+            )
+            before = found[0] if found else None
+            if before is not None and before.digest == digest:
+                return before, False
+            now = self._system.now()
+            id = before.id if before else make_id(WORKFLOW, now, self._system.entropy)
+            change = runs.new_version(before, document, id=id, digest=digest, now=now, by=by)
+            (refusal,) = await self._state.commit([change])
+            if refusal is None:
+                return change.workflows[0], True
+        raise has_changed(document.name)
+
+    async def _accepted(self, raw: bytes, by: str, own: str | None) -> WorkflowDocument:
+        document, problems = await self.check(raw, project_id=own)
+        accept(problems)
+        assert document is not None, "that would be a problem"
+        await self._tasks.ensure_project(document.project_id, by=by)
+        for request in _wanted(document).values():
+            if closed := self._tasks.closed(request):
+                raise Conflict(closed)
+        return document
+
+    async def get(self, workflow_id: str) -> Workflow:
+        """The workflow, or `NotFound`."""
+        workflow = await self._store.workflow(workflow_id)
+        if workflow is None:
+            raise NotFound("workflow", workflow_id)
+        return workflow
+
+    async def find(
+        self, *, project_id: str | None, name: str | None, after: str | None, limit: int
+    ) -> list[Workflow]:
+        """Workflows in order of their making."""
+        return await self._store.find_workflows(
+            project_id=project_id, name=name, after=after, limit=limit
+        )
+
+    async def version(self, workflow_id: str, number: int | None = None) -> WorkflowVersion:
+        """A version with its document, the newest when none is named; or `NotFound`."""
+        workflow = await self.get(workflow_id)
+        wanted = workflow.latest if number is None else number
+        version = await self._store.workflow_version(workflow_id, wanted)
+        if version is None:
+            raise NotFound("version", f"{workflow_id} version {wanted}")
+        return version
+
+    async def versions(
+        self, workflow_id: str, *, below: int | None, limit: int
+    ) -> list[WorkflowVersion]:
+        """Its versions without their documents, the newest first."""
+        await self.get(workflow_id)
+        return await self._store.workflow_versions(workflow_id, below=below, limit=limit)
+
+    async def start(
+        self,
+        workflow_id: str,
+        parameters: Mapping[str, Any],
+        *,
+        by: str,
+        number: int | None = None,
+        key: str | None = None,
+        callback_url: str | None = None,
+    ) -> tuple[Run, bool]:
+        """A new run, and whether it is new: the same key gives the same one."""
+        change = await self.draft(
+            workflow_id, parameters, by=by, number=number, key=key, callback_url=callback_url
+        )
+        (refusal,) = await self._state.commit([change])
+        if refusal is None:
+            return change.runs[0], True
+        if refusal.kind is not RefusalKind.CLAIM:
+            raise has_changed(workflow_id)
+        return await self._same(refusal, change.claims[0].digest), False
+
+    async def draft(
+        self,
+        workflow_id: str,
+        parameters: Mapping[str, Any],
+        *,
+        by: str,
+        number: int | None = None,
+        key: str | None = None,
+        callback_url: str | None = None,
+    ) -> Change:
+        """The change that begins a run, to be committed alone or with something else.
+
+        Raises `NotFound`, `InvalidRequest` or `Conflict` when it may not begin.
+        """
+        workflow = await self.get(workflow_id)
+        wanted = workflow.latest if number is None else number
+        plan = await self._plans.get(workflow_id, wanted)
+        if plan is None:
+            raise NotFound("version", f"{workflow_id} version {wanted}")
+        raw = msgspec.json.encode(parameters, order="sorted")
+        accept(given_problems(plan, parameters, raw))
+        first = next(iter(plan.document.steps))
+        if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
+            raise Conflict(closed)
+        found = await self._tasks.carriers([(workflow.project_id, callback_url)])
+        callback = found.get((workflow.project_id, callback_url or ""))
+        if isinstance(callback, FieldProblem):
+            raise InvalidRequest([callback])
+        now = self._system.now()
+        return runs.new_run(
+            workflow,
+            wanted,
+            len(plan.steps),
+            msgspec.Raw(raw),
+            id=make_id(RUN, now, self._system.entropy),
+            now=now,
+            by=by,
+            key=key,
+            digest=_digest(
+                f"{workflow_id} {wanted} ".encode() + raw + (callback_url or "").encode()
+            ),
+            callback=callback,
+        )
+
+    async def plan(self, workflow_id: str, number: int) -> Plan | None:
+        """The plan of a version; `None` when there is no such version."""
+        return await self._plans.get(workflow_id, number)
+
+    async def _same(self, refusal: Refusal, digest: str) -> Run:
+        claim = refusal.claim
+        assert claim is not None, "a claim was in the way"
+        if claim.digest == digest and (run := await self._store.workflow_run(claim.holder)):
+            return run
+        raise Conflict(
+            f"idempotency_key {claim.key!r} was used for another run ({claim.holder}); use a new "
+            "key, or send the same request"
+        )
+
+    async def run(self, run_id: str) -> Run:
+        """The run, or `NotFound`."""
+        run = await self._store.workflow_run(run_id)
+        if run is None:
+            raise NotFound("run", run_id)
+        return run
+
+    async def wait(self, run_id: str, wait_s: float) -> Run:
+        """The run when it has ended, or as it is after `wait_s`."""
+        run = await self.run(run_id)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while run.status in LIVE_RUN and wait_s > 0:
+                    await asyncio.sleep(min(LOOK_EVERY_S, wait_s))
+                    run = await self.run(run_id)
+        return run
+
+    async def find_runs(self, filter: RunFilter, *, after: str | None, limit: int) -> list[Run]:
+        """Runs, the newest first."""
+        return await self._store.find_runs(filter, after=after, limit=limit)
+
+    async def standing(self, run: Run) -> tuple[Plan, dict[int, RunStep]]:
+        """The plan of a run, and how its steps stand, by their places."""
+        plan = await self._plans.get(run.workflow_id, run.number)
+        if plan is None:
+            raise NotFound("version", f"{run.workflow_id} version {run.number}")
+        rows = await self._store.run_steps(run.id)
+        return plan, {plan.places[row.step]: row for row in rows}
+
+    async def tallies(self, run: Run, rows: Iterable[RunStep]) -> dict[str, Tally]:
+        """By step, how many of its instances have ended; not for steps with too many."""
+        return await tallies(self._store, run, rows)
+
+    async def cancel(self, run_id: str, *, by: str, if_version: int | None = None) -> Run:
+        """Begin no more steps of a run, and stop those at work; one that has ended is left."""
+        for _ in range(TRIES):
+            run = await self.run(run_id)
+            if run.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}:
+                return run
+            if run.status not in LIVE_RUN:
+                raise Conflict(f"cannot cancel {run_id}: it is {run.status}")
+            expect_version(run_id, run.version, if_version)
+            moved, event = runs.moved_run(
+                run, RunStatus.CANCELLING, now=self._system.now(), cause=f"cancelled by {by}"
+            )
+            (refusal,) = await self._state.commit([Change(runs=(moved,), events=(event,))])
+            if refusal is None:
+                return moved
+        raise has_changed(run_id)
+
+    async def rerun(
+        self, run_id: str, chosen: tuple[str, ...] = (), *, by: str, if_version: int | None = None
+    ) -> Run:
+        """Let a run that has ended go on: from the chosen steps, or from those that failed."""
+        run = await self.run(run_id)
+        if run.status in LIVE_RUN:
+            raise Conflict(f"cannot run {run_id} again: it is {run.status}; cancel it, or wait")
+        expect_version(run_id, run.version, if_version)
+        plan, rows = await self.standing(run)
+        accept(_unknown(chosen, plan))
+        what = runs.again(plan, rows, [plan.places[name] for name in chosen])
+        what = await self._with_tasks(run, plan, rows, what)
+        if not what.retried and not what.renewed:
+            raise Conflict(f"cannot run {run_id} again: all of its steps completed; name a step")
+        change = runs.rerun(run, plan, rows, what, now=self._system.now(), by=by)
+        (refusal,) = await self._state.commit([change])
+        if refusal is not None:
+            raise has_changed(run_id)
+        return change.runs[0]
+
+    async def _is_rejected(self, plan: Plan, place: int, ids: list[str]) -> bool:
+        """Whether a step failed by what it found, and has nothing that could be tried again: the
+        tasks completed, or all shards of one did, and would fail it once more."""
+        if plan.steps[place].step.expectations is None:
+            return False
+        said = await self._store.decisions_of(ids)
+        if Decision.REJECTED in said.values():
+            return True
+        tasks = await self._store.tasks([*said])
+        return any(task.is_parent and failed_by_items(task) for task in tasks)
+
+    async def _with_tasks(
+        self, run: Run, plan: Plan, rows: dict[int, RunStep], what: runs.Again
+    ) -> runs.Again:
+        """Send the tasks of steps that did not complete back to work, before their steps.
+
+        Whoever dies in between leaves tasks that run for nobody yet; the next try goes on with
+        them. Steps whose tasks were removed since, or whose items were rejected, are decided on
+        anew, with all after them.
+        """
+        gone: set[int] = set()
+        for place in what.retried:
+            ids = runs.instance_ids(run, rows[place])
+            states = await self._store.task_states(ids)
+            if len(states) < len(ids) or await self._is_rejected(plan, place, ids):
+                gone.add(place)
+                continue
+            ended = [
+                id
+                for id, status in states.items()
+                if status in TERMINAL and status is not TaskStatus.COMPLETED
+            ]
+            await self._orders.carry_out(Order(verb=Verb.RETRY, by=f"the run {run.id}"), ended)
+        if not gone:
+            return what
+        renewed = plan.downstream({*what.renewed, *gone})
+        return runs.Again(
+            retried=tuple(place for place in what.retried if place not in renewed),
+            renewed=tuple(sorted(renewed)),
+        )
+
+
+def _wanted(document: WorkflowDocument) -> dict[str, TaskRequest]:
+    """What the steps ask for, by the first that asks for it."""
+    seen: set[tuple[Any, ...]] = set()
+    wanted: dict[str, TaskRequest] = {}
+    for name in document.steps:
+        step = document.steps[name]
+        # Expressions are not computed yet; references to secrets stand as they are.
+        raw = EMPTY_OBJECT
+        if step.task_type in credentials.TYPES:
+            raw = msgspec.Raw(msgspec.json.encode(step.parameters))
+        referred = credentials.names_in(step.task_type, bytes(raw))
+        request = request_of(document, name, raw if referred else EMPTY_OBJECT)
+        key = request.cluster_id, request.bundle, request.task_type, request.secrets, referred
+        if key not in seen:
+            seen.add(key)
+            wanted[name] = request
+    return wanted
+
+
+def _checked(
+    raw: bytes, rules: AdmissionRules, own: str | None
+) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+    read, problems = documents.read(raw, own=own)
+    return read, problems if read is None else validation.problems_of(read, rules)
+
+
+def _field(step: str, problem: FieldProblem) -> str:
+    return problem.field if problem.field == "project_id" else f"steps.{step}.{problem.field}"
+
+
+def given_problems(
+    plan: Plan, parameters: Mapping[str, Any], raw: bytes, within: str = "parameters"
+) -> list[FieldProblem]:
+    """What is wrong with the parameters of a run, which are `raw` as JSON."""
+    found = validation.given_problems(plan.document.parameters, dict(parameters), within)
+    return [*found, *_too_large(raw, within)]
+
+
+def _too_large(parameters: bytes, within: str) -> list[FieldProblem]:
+    if len(parameters) <= MAX_PARAMETERS_BYTES:
+        return []
+    return [
+        FieldProblem(
+            field=within,
+            value=len(parameters),
+            message=f"have {len(parameters)} bytes",
+            remedy=f"use at most {MAX_PARAMETERS_BYTES}; put large data where tasks can fetch it",
+        )
+    ]
+
+
+def _unknown(chosen: tuple[str, ...], plan: Plan) -> list[FieldProblem]:
+    if len(chosen) > MOST_CHOSEN:
+        return [
+            FieldProblem(
+                field="steps",
+                value=len(chosen),
+                message="names too many steps",
+                remedy=f"name at most {MOST_CHOSEN}; those after them follow by themselves",
+            )
+        ]
+    return [
+        FieldProblem(
+            field=f"steps[{at}]",
+            value=name[:64],
+            message=f"names no step: {name[:64]!r}",
+            remedy="name a step of the workflow",
+        )
+        for at, name in enumerate(chosen)
+        if name not in plan.places
+    ]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,179 @@
+"""Workflows and runs as they are asked for and shown."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.features.workflows.model import Dependency, WorkflowDocument
+
+MOST_WAIT_S: Final = 60.0
+LIVE: Final = frozenset({"running", "cancelling"})
+"""The states of a run that has not ended."""
+
+Document = Annotated[
+    msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/WorkflowDocument"})
+]
+"""Read by the graph's own reader, which names the path of what is wrong."""
+Key = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class WorkflowRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workflow document to be kept, or only to be looked at."""
+
+    document: Document
+
+
+class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to run a workflow that is kept."""
+
+    parameters: dict[str, Any] = {}
+    """By name, as the document declares them."""
+    version: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    """The newest when not set."""
+    idempotency_key: Key | None = None
+    """The same request: sent again within a week, it gives the same run."""
+    callback_url: str | None = None
+    """Who is told of the run: `:update` is added while it is under way, `:complete` at its end."""
+
+
+class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workflow document to be kept and run."""
+
+    document: Document
+    parameters: dict[str, Any] = {}
+    """By name, as the document declares them."""
+    idempotency_key: Key | None = None
+    """The same request: sent again within a week, it gives the same run."""
+    callback_url: str | None = None
+    """Who is told of the run: `:update` is added while it is under way, `:complete` at its end."""
+
+
+class RerunRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From where a run is done again."""
+
+    steps: tuple[str, ...] = ()
+    """These and all that follow them; when none is named, what failed or was cancelled and all
+    that follows that."""
+
+
+class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow; its document is in one of its versions."""
+
+    id: str
+    name: str
+    project_id: str
+    description: str
+    latest: int
+    """The number of its newest version."""
+    steps: int
+    """How many its newest version has."""
+    created_at: datetime
+    updated_at: datetime
+
+
+class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[WorkflowView]
+    next_cursor: str | None
+
+
+class VersionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A document as it was at one time."""
+
+    workflow_id: str
+    number: int
+    made_by: str
+    created_at: datetime
+    document: WorkflowDocument | None
+    """`null` in lists."""
+
+
+class VersionPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[VersionView]
+    next_cursor: str | None
+
+
+class WorkflowProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong with a document."""
+
+    field: str
+    """The path to it, such as `steps.parse.depends_on[0]`."""
+    message: str
+    remedy: str
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a document may run."""
+
+    valid: bool
+    problems: list[WorkflowProblem]
+    steps: int
+    order: list[str]
+    """The steps in an order in which each comes after those it waits for."""
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a workflow."""
+
+    id: str
+    name: str
+    """Of the workflow."""
+    workflow_id: str
+    workflow_version: int
+    project_id: str
+    status: str
+    """`running`, `cancelling`, `completed`, `failed` or `cancelled`."""
+    parameters: dict[str, Any]
+    steps: int
+    counts: dict[str, int]
+    """How many steps are in which state; not in lists, while it runs."""
+    attempt: int
+    """Grows when it is run again."""
+    cause: str
+    error: str
+    idempotency_key: str | None
+    callback_url: str | None = None
+    """Who is told of it."""
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+    version: int
+
+
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[RunView]
+    next_cursor: str | None
+
+
+class RunStepView(msgspec.Struct, frozen=True, kw_only=True):
+    """How a step of a run stands."""
+
+    name: str
+    status: str
+    """`waiting`, `running`, `held`, `completed`, `failed`, `skipped` or `cancelled`. One that is
+    `held` waits for somebody to accept or reject what its tasks found."""
+    task_type: str
+    depends_on: list[Dependency]
+    for_each: bool
+    """Whether it has an instance for each element of a list."""
+    optional: bool
+    attempt: int
+    """Grows when it is done anew."""
+    count: int
+    """How many instances were begun."""
+    done: int | None = None
+    """How many of them completed; `null` where there are too many to look at."""
+    undone: int | None = None
+    """How many of them ended otherwise."""
+    task_id: str | None
+    """Of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all of a run."""
+    started_at: datetime | None
+    ended_at: datetime | None
+    reason: str
+    """Why it failed, is held, was skipped or was cancelled."""
+
+
+class RunStepPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[RunStepView]
+    next_cursor: str | None

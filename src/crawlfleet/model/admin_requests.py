@@ -1,0 +1,244 @@
+"""Projects, clusters, dead letters and settings: what may be asked for, and what is shown."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from crawlfleet.model.cluster import (
+    ClusterSettings,
+    Interval,
+    LogLevel,
+    Slots,
+    StrategyName,
+    Timeout,
+)
+from crawlfleet.model.project import DEFAULT_PROJECT, ClusterStatus
+from crawlfleet.model.requests import MAX_BATCH
+from crawlfleet.model.resources import Resources
+from crawlfleet.model.task import ErrorClass, TaskStatus
+from crawlfleet.model.translatable import Said
+
+
+class ProjectRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new project; sent again, it gives the same one."""
+
+    id: str
+    """Letters, digits, dot, dash and underscore, at most 64."""
+    name: str = ""
+    """For people; the id when empty."""
+    description: str = ""
+
+
+class ProjectPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be changed; the rest stays."""
+
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+
+
+class ProjectView(msgspec.Struct, frozen=True, kw_only=True):
+    """A project, and how many tasks it has in each state."""
+
+    id: str
+    name: str
+    description: str
+    status: str
+    """`active`, or `closed`: then it takes no new tasks."""
+    tasks: dict[str, int]
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+class ProjectPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[ProjectView]
+    next_cursor: str | None
+
+
+class ClusterSettingsRequest(
+    ClusterSettings, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What is to hold for the cluster in place of the fleet's settings."""
+
+
+class ClusterSettingsPatch(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What is to be changed of a cluster's settings: `null` takes one back, the rest stays."""
+
+    default_strategy: StrategyName | UnsetType | None = UNSET
+    heartbeat_interval_s: Interval | UnsetType | None = UNSET
+    session_timeout_s: Timeout | UnsetType | None = UNSET
+    log_level: LogLevel | UnsetType | None = UNSET
+    max_slots: Slots | UnsetType | None = UNSET
+
+
+class ClusterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new cluster; sent again, it gives the same one."""
+
+    id: str
+    """Letters, digits, dot, dash and underscore, at most 64."""
+    project_id: str = DEFAULT_PROJECT
+    """Whose it is: only tasks of this project run on its nodes. Clusters of the project `default`
+    are shared: tasks of all projects run there."""
+    name: str = ""
+    """For people; the id when empty."""
+    description: str = ""
+    configuration: ClusterSettingsRequest = ClusterSettingsRequest()
+    """What holds for its nodes in place of the fleet's settings."""
+
+
+class ClusterPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be changed; the rest stays."""
+
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    status: ClusterStatus | UnsetType = UNSET
+    configuration: ClusterSettingsPatch = ClusterSettingsPatch()
+    """Makes a new version of the configuration, where something changes."""
+
+
+class RollbackRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    """The settings of this version become those of a new one; 0 takes all of them back."""
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster and its settings."""
+
+    id: str
+    project_id: str
+    """Whose it is; those of the project `default` are shared by all projects."""
+    name: str
+    description: str
+    status: str
+    """`active`, `maintenance` (no new work on its nodes) or `inactive` (no new tasks either)."""
+    configuration: ClusterSettings
+    configuration_version: int
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+class ClusterPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[ClusterView]
+    next_cursor: str | None
+
+
+class ConfigurationView(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a cluster from one change to the next."""
+
+    version: int
+    settings: ClusterSettings
+    created_at: datetime
+    cause: str
+
+
+class ConfigurationPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[ConfigurationView]
+    next_cursor: str | None
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is not as it should be."""
+
+    severity: str
+    """`critical`: work does not get done; `warning`: it may soon not; `notice`: good to know."""
+    message: str
+    remedy: str
+    kind: str = ""
+    """A stable word for programs, such as `no_node_online`."""
+    values: dict[str, Said] = {}
+    """What the message names, such as how many tasks are `ready`."""
+
+
+class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How a cluster is, the worst first."""
+
+    cluster_id: str
+    status: str
+    health: str
+    """`healthy`, `degraded` or `unhealthy`, as the worst of `troubles` has it."""
+    troubles: tuple[Trouble, ...]
+    nodes: dict[str, int]
+    """How many there are in each state."""
+    node_health: dict[str, int]
+    """How many nodes are how healthy."""
+    capacity: Resources
+    """Of the nodes that are online."""
+    used: Resources
+    free: Resources
+    tasks: dict[str, int]
+    """How many there are in each state that is not the end."""
+    ready: int
+    """Tasks that wait for a node."""
+    oldest_ready_s: float | None
+    """The age of the oldest of them; `null` when there is none."""
+    configuration_version: int
+    outdated_nodes: int
+    """Connected nodes that do not yet say that they run this version."""
+
+
+class SettingView(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting as it holds now."""
+
+    name: str
+    value: Any
+    origin: str
+    default: Any
+    description: str
+
+
+class SettingPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[SettingView]
+    next_cursor: str | None
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that was given up, and why."""
+
+    id: str
+    project_id: str
+    cluster_id: str
+    task_type: str
+    status: str
+    reason: str
+    error_class: str | None
+    message: str
+    retry_count: int
+    loss_count: int
+    assigned_node: str | None
+    created_at: datetime
+    completed_at: datetime | None
+
+
+class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[DeadLetter]
+    next_cursor: str | None
+
+
+class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters are meant; all of them when nothing is named."""
+
+    project_id: str | None = None
+    cluster_id: str | None = None
+    task_type: str | None = None
+    workflow_id: str | None = None
+    assigned_node: str | None = None
+    status: TaskStatus | None = None
+    error_class: ErrorClass | None = None
+    reason: str | None = None
+    """Has this text in its reason."""
+
+
+class DeadLetterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dead letters by the `ids` of their tasks, or those of a `filter`: one of the two."""
+
+    ids: Annotated[tuple[str, ...], msgspec.Meta(extra_json_schema={"maxItems": MAX_BATCH})] = ()
+    filter: DeadLetterSelection | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH)] = MAX_BATCH
+    """How many of the filter's dead letters to go through in this request, oldest first."""
+    cursor: str | None = None
+    """The `next_cursor` of the request before, to go on where that ended."""

@@ -1,0 +1,1 @@
+"""Rows and messages of crawls: parameters, figures, frontiers."""

@@ -1,1 +1,0 @@
-"""Services beside the fleet: those that it tells what happens."""

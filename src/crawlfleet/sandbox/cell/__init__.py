@@ -1,0 +1,1 @@
+"""A cell: one execution in namespaces of its own, started by a fork server."""

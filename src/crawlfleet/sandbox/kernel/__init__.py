@@ -1,0 +1,1 @@
+"""Calls of the Linux kernel: control groups, Landlock, seccomp."""

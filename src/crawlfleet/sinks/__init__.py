@@ -1,1 +1,0 @@
-"""Where the output of a crawl goes; see `crawlfleet.ports.sink`."""

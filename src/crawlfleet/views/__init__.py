@@ -1,0 +1,1 @@
+"""What the API asks for and shows, each made from its row."""

@@ -1,0 +1,1 @@
+"""Environments of bundles on a node: installed, compiled, prepared ahead."""

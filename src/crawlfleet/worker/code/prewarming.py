@@ -1,0 +1,98 @@
+"""Environments made ahead of the work: as the master asks, one at a time, beside what runs.
+
+A node also tells the master which it has, so that work goes where its code is ready.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from msgspec import UNSET, UnsetType
+
+from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.event_loop import report_failure
+from crawlfleet.model.bundle import MOST_TOLD, BundleCall, BundleRef
+from crawlfleet.model.wire.node_protocol import Registered
+from crawlfleet.ports.execution import ControlLink, NoCode
+from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.code.environments import CannotMake, Environments
+
+log = logger(Component.WORKER)
+TOLD_AGAIN: Final = 20
+"""After so many heartbeats all is said again: another master may have begun to listen."""
+Made = Callable[[], None]
+
+
+class Warming:
+    """Of one session of a node. Without `environments` there is nothing to make or to tell."""
+
+    def __init__(self, environments: Environments | None) -> None:
+        self._environments = environments
+        self._waiting: dict[str, BundleRef] = {}
+        self._work: asyncio.Task[None] | None = None
+        self._told: tuple[str, ...] | None = None
+        self._beats = 0
+
+    async def news(self) -> tuple[str, ...] | UnsetType:
+        """What the next heartbeat tells: the digests of what is there, when that has changed or
+        was not said for a while."""
+        if self._environments is None:
+            return UNSET
+        there = await asyncio.to_thread(self._environments.kept)
+        kept = tuple(sorted(there[:MOST_TOLD]))
+        self._beats += 1
+        if kept == self._told and self._beats % TOLD_AGAIN:
+            return UNSET
+        return kept
+
+    def said(self, told: tuple[str, ...] | UnsetType) -> None:
+        """The master has heard it."""
+        if told is not UNSET:
+            self._told = told
+
+    def obey(
+        self, refs: Iterable[BundleRef], link: ControlLink, session: Registered, made: Made
+    ) -> None:
+        """Make these environments, one after another; `made` is called after each."""
+        if self._environments is None:
+            return
+        self._waiting.update((ref.digest, ref) for ref in refs)
+        if self._waiting and not self.under_way():
+            work = self._make_all(self._environments, link, session, made)
+            self._work = asyncio.create_task(work, name="environments ahead")
+            self._work.add_done_callback(report_failure)
+
+    def under_way(self) -> list[asyncio.Task[None]]:
+        """What is to be cancelled when the session ends."""
+        return [] if self._work is None or self._work.done() else [self._work]
+
+    async def _make_all(
+        self, environments: Environments, link: ControlLink, session: Registered, made: Made
+    ) -> None:
+        while self._waiting:
+            ref = self._waiting.pop(next(iter(self._waiting)))
+            fetch = partial(_fetch, ref, link, session)
+            try:
+                async with environments.borrowed(ref, fetch, _tell):
+                    log.info("environment ready ahead of its work", bundle=str(ref))
+            except (CannotMake, OSError) as error:
+                log.warning("environment not made ahead", bundle=str(ref), error=str(error))
+            self._told = None  # who asked is answered, even if it was there already
+            made()
+
+
+async def _fetch(ref: BundleRef, link: ControlLink, session: Registered) -> bytes:
+    """The archive, from the master that asked; raises `NoCode`."""
+    call = BundleCall(session_id=session.session_id, digest=ref.digest)
+    try:
+        reply = await link.bundle(session.node_id, call)
+    except (MasterUnreachable, Refused) as error:
+        raise NoCode(str(error)) from error
+    if reply.refusal:
+        raise NoCode(reply.refusal)
+    return reply.archive
+
+
+def _tell(line: str) -> None:
+    log.debug("environment", line=line)

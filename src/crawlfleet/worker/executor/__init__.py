@@ -1,0 +1,1 @@
+"""Inside an executor process: the loop that runs executions, and their context."""

@@ -1,0 +1,1 @@
+"""The pool of executor processes, and the protocol that they speak."""

@@ -1,0 +1,232 @@
+"""What a node and an executor process say to each other about the executions it was sent.
+
+A process works on the executions in the order in which they were sent, one at a time: only the
+first may have begun, and it is the first that ends. Whatever is said out of turn is a breach of
+the protocol: such a process cannot be trusted to say how the next execution went.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from crawlfleet.model.log import LogLevel
+from crawlfleet.model.wire.node_protocol import OrderAnswer
+from crawlfleet.ports.execution import Observer
+from crawlfleet.worker.pool import protocol
+from crawlfleet.worker.pool.output import Output
+
+_LEVELS: Final = {str(level): level for level in LogLevel}
+
+
+def fail_future(future: asyncio.Future[Any], error: Exception) -> None:
+    """Tell it to those who wait; that nobody does, having been cancelled, is no fault."""
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # or asyncio complains of an error that nobody asked for
+
+
+class OverTime(Exception):
+    """The execution has reached its time limit; it still has to be stopped."""
+
+
+class Turn:
+    """One execution that a process was sent."""
+
+    __slots__ = (
+        "_limit",
+        "_limit_s",
+        "_loop",
+        "asked",
+        "ended",
+        "ending",
+        "has_begun",
+        "id",
+        "is_told_to_stop",
+        "observer",
+        "took_s",
+        "turn_at",
+    )
+
+    def __init__(
+        self,
+        execution_id: str,
+        observer: Observer,
+        limit_s: float | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.id = execution_id
+        self.observer = observer
+        self.has_begun = False
+        self.ending: protocol.Ending | None = None
+        self.is_told_to_stop = False
+        self.asked = b""
+        """What of a question has come so far."""
+        self.turn_at = 0.0
+        """When it became the first, by the loop's clock: its time runs from then on."""
+        self.took_s = 0.0
+        self.ended: asyncio.Future[protocol.Ending] = loop.create_future()
+        """How it ended; or `OverTime`, or what became of the process."""
+        self._loop = loop
+        self._limit_s = limit_s
+        self._limit: asyncio.TimerHandle | None = None
+
+    def take_turn(self) -> None:
+        """It is the first now."""
+        self.turn_at = self._loop.time()
+        if self._limit_s is not None:
+            self._limit = self._loop.call_later(self._limit_s, self.fail, OverTime())
+
+    def end(self, ending: protocol.Ending) -> None:
+        self.ending = ending
+        if self.has_begun:
+            self.took_s = self._loop.time() - self.turn_at
+        self._disarm()
+        if not self.ended.done():
+            self.ended.set_result(ending)
+
+    def fail(self, error: Exception) -> None:
+        """It will not be heard how it ended."""
+        self._disarm()
+        fail_future(self.ended, error)
+
+    def listen_again(self) -> None:
+        """Wait for the end anew, after whoever waited was cancelled or told of the limit."""
+        self._disarm()
+        self.ended = self._loop.create_future()
+
+    def _disarm(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+
+class Turns:
+    """The executions that a process was sent and has not ended, in order."""
+
+    def __init__(
+        self,
+        output: Output,
+        *,
+        on_end: Callable[[Turn], None],
+        refuse: Callable[[protocol.Segment | protocol.Query | protocol.Ask], None],
+    ) -> None:
+        """`refuse` answers a piece of output that nobody keeps, or what nobody can be asked."""
+        self._open: dict[str, Turn] = {}
+        self._output = output
+        self._crossed: set[str] = set()
+        """Ordered to stop, but they ended by themselves: the confirmation may still come."""
+        self._on_end = on_end
+        self._refuse = refuse
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def first(self) -> Turn | None:
+        return next(iter(self._open.values()), None)
+
+    def add(self, turn: Turn) -> None:
+        self._open[turn.id] = turn
+        if len(self._open) == 1:
+            self._output.turn_to(turn.observer)
+            turn.take_turn()
+
+    def close(self) -> tuple[Turn | None, list[Turn]]:
+        """End them all: the first, which may have begun, and the others, which have not."""
+        first, *others = self._open.values() or (None,)
+        self._open.clear()
+        return first, [each for each in others if each is not None]
+
+    def take(self, reply: protocol.AnyReply) -> None:
+        """Something was said; raises `pipe.Malformed` if it was not its turn."""
+        match reply:
+            case protocol.Started():
+                self._begin(reply)
+            case protocol.Result() | protocol.Error():
+                self._end(self._the_first(reply), reply)
+            case protocol.Stopped():
+                self._stopped(reply)
+            case protocol.Returned():
+                turn = self._open.get(reply.execution_id)
+                if turn is None or turn.has_begun:
+                    raise _out_of_turn(reply)
+                self._end(turn, reply)
+            case protocol.Ready():
+                raise _out_of_turn(reply)
+            case _:
+                self._take_note(reply)
+
+    def _begin(self, reply: protocol.Started) -> None:
+        first = self._the_first(reply)
+        if first.has_begun:
+            raise _out_of_turn(reply)
+        first.has_begun = True
+        self._output.turn_to(first.observer)
+        first.observer.started()
+
+    def _stopped(self, reply: protocol.Stopped) -> None:
+        turn = self._open.get(reply.execution_id)
+        if turn is not None and turn.is_told_to_stop:
+            self._end(turn, reply)
+        elif reply.execution_id in self._crossed:
+            self._crossed.discard(reply.execution_id)
+        else:
+            raise _out_of_turn(reply)
+
+    def _the_first(self, reply: protocol.Started | protocol.Result | protocol.Error) -> Turn:
+        first = self._open.get(reply.execution_id)
+        if first is None or first is not self.first:
+            raise _out_of_turn(reply)
+        return first
+
+    def _end(self, turn: Turn, ending: protocol.Ending) -> None:
+        was_first = turn is self.first
+        del self._open[turn.id]
+        if turn.is_told_to_stop and not isinstance(ending, protocol.Stopped):
+            self._crossed.add(turn.id)
+        turn.end(ending)
+        self._on_end(turn)
+        if was_first and (first := self.first) is not None:
+            first.take_turn()
+
+    def _take_note(self, note: protocol.Aside) -> None:
+        # Late ones of an earlier execution are of no interest, and no breach.
+        turn = self._open.get(note.execution_id)
+        if turn is None:
+            return
+        match note:
+            case protocol.Progress():
+                turn.observer.progress(note.done, note.total)
+            case protocol.Log():
+                level = _LEVELS.get(note.level, LogLevel.INFO)
+                turn.observer.log(note.message, level, note.fields)
+            case protocol.Output():
+                self._output.turn_to(turn.observer)
+                self._output.take(note.text.encode())
+            case protocol.Figures():
+                turn.observer.figures(note.figures)
+            case protocol.Answer():
+                answer = OrderAnswer(number=note.number, data=note.data, error=note.error)
+                turn.observer.answer(answer)
+            case protocol.Query():
+                self._take_query(turn, note)
+            case protocol.Segment():
+                if not turn.observer.segment(note.stream, note.segment, note.data):
+                    self._refuse(note)
+            case protocol.Ask():
+                if not turn.observer.inquire(note.number, note.inquiry):
+                    self._refuse(note)
+
+    def _take_query(self, turn: Turn, query: protocol.Query) -> None:
+        asked, turn.asked = turn.asked + query.data, b""
+        if len(asked) > protocol.MAX_ASKED_BYTES:
+            raise protocol.Malformed(f"a `query` of more than {protocol.MAX_ASKED_BYTES:,} bytes")
+        if query.more:
+            turn.asked = asked
+        elif not turn.observer.asks(query.number, asked):
+            self._refuse(query)
+
+
+def _out_of_turn(reply: protocol.AnyReply) -> protocol.Malformed:
+    about = None if isinstance(reply, protocol.Ready) else reply.execution_id
+    return protocol.Malformed(f"`{type(reply).__name__.lower()}` about {about} came out of turn")

@@ -1,0 +1,140 @@
+"""The talk with one executor process: orders and replies as lines, many of them at once.
+
+A process that can queue executions and has been quick of late is sent some ahead.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from crawlfleet.model.wire.execution_requests import Finding
+from crawlfleet.ports.execution import NotBegun, Observer
+from crawlfleet.worker.pool import protocol
+from crawlfleet.worker.pool.executions import Turn, Turns, fail_future
+from crawlfleet.worker.pool.output import Output
+
+AHEAD_S: Final = 0.01
+"""Work for so long may wait in the process: enough that it need not wait for the node."""
+SHORTEST_S: Final = 1e-5
+NEWEST_SHARE: Final = 0.2
+"""The weight of the newest execution against all before it, in how long they take."""
+
+
+class Dialogue:
+    """Says what it is told to, and tells those who wait what it hears."""
+
+    def __init__(
+        self, output: Output, write: Callable[[bytes], None], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.ready: asyncio.Future[protocol.Ready] = loop.create_future()
+        self.ahead = 0
+        """How many executions may be sent ahead: none unless they have been very short."""
+        self._output = output
+        self._write = write
+        self._loop = loop
+        self._turns = Turns(output, on_end=self._note_end, refuse=self._refuse)
+        self._lines = protocol.Lines(protocol.MAX_REPLY_BYTES)
+        self._unsent: list[protocol.Order] = []
+        self._queue = 0
+        """How many executions it can queue."""
+        self._usual_s = AHEAD_S
+        """How long an execution takes."""
+
+    @property
+    def under_way(self) -> int:
+        """How many executions it was sent and has not ended."""
+        return len(self._turns)
+
+    def let_queue(self, executions: int) -> None:
+        """It says that it can queue so many."""
+        self._queue = min(max(executions, 0), protocol.MAX_AHEAD)
+
+    def send(self, order: protocol.Order) -> None:
+        """With all that is sent in this turn of the loop: one write, and one look of the child."""
+        if not self._unsent:
+            self._loop.call_soon(self._send_all)
+        self._unsent.append(order)
+
+    def _send_all(self) -> None:
+        orders, self._unsent = self._unsent, []
+        self._write(protocol.encode_all(orders))
+
+    def begin(self, start: protocol.Start, observer: Observer, limit_s: float | None) -> Turn:
+        """Send it; its end is heard in the turn."""
+        turn = Turn(start.execution_id, observer, limit_s, self._loop)
+        self._turns.add(turn)
+        self.send(start)
+        return turn
+
+    def tell(self, order: protocol.Obey | protocol.Kept | protocol.Told | protocol.Found) -> bool:
+        """Send something about the present execution; whether it is that one."""
+        first = self._turns.first
+        present = first is not None and first.has_begun and first.id == order.execution_id
+        if present:
+            self.send(order)
+        return present
+
+    def hear(self, data: bytes) -> None:
+        """What it says; raises `pipe.Malformed` and `pipe.LineTooLong`."""
+        for line in self._lines.feed(data):
+            reply = protocol.decode_reply(line)
+            if isinstance(reply, protocol.Ready) and not self.ready.done():
+                self.ready.set_result(reply)
+            else:
+                self._turns.take(reply)
+
+    def hear_output(self, data: bytes) -> None:
+        """What it prints."""
+        if len(self._turns) > 1:
+            # It cannot be told which execution printed this, and nobody must see what is another's.
+            self._queue = self.ahead = 0
+            self._output.turn_to(None)
+        self._output.take(data)
+        if not self._turns:
+            self._output.end_line()  # the work is over: nothing will end the line
+
+    def break_off(self, why: Exception) -> None:
+        """It will say nothing more."""
+        fail_future(self.ready, why)
+        first, others = self._turns.close()
+        if first is not None:
+            first.fail(why)
+        for other in others:
+            other.fail(NotBegun("its executor process is gone"))
+
+    def _note_end(self, turn: Turn) -> None:
+        if isinstance(turn.ending, protocol.Returned):
+            self._usual_s = AHEAD_S
+        else:
+            took_s = max(turn.took_s, SHORTEST_S)
+            self._usual_s += NEWEST_SHARE * (took_s - self._usual_s)
+        self.ahead = min(self._queue, max(int(AHEAD_S / self._usual_s) - 1, 0))
+        if self._output.has_open_line:
+            self._loop.call_soon(self._output.end_line)
+
+    def _refuse(self, piece: protocol.Segment | protocol.Query | protocol.Ask) -> None:
+        """Nobody keeps this, or can be asked."""
+        match piece:
+            case protocol.Query():
+                refusal = "nobody keeps frontiers here"
+                self.tell(
+                    protocol.Told(
+                        execution_id=piece.execution_id, number=piece.number, refusal=refusal
+                    )
+                )
+            case protocol.Ask():
+                nobody = Finding(refusal="nobody can be asked here")
+                self.tell(
+                    protocol.Found(
+                        execution_id=piece.execution_id, number=piece.number, finding=nobody
+                    )
+                )
+            case protocol.Segment():
+                self.tell(
+                    protocol.Kept(
+                        execution_id=piece.execution_id,
+                        stream=piece.stream,
+                        sequence=piece.segment.sequence,
+                        refusal="nobody keeps output here",
+                    )
+                )

@@ -1,0 +1,344 @@
+"""The protocol between a pool and an executor process: one JSON object a line.
+
+Orders go to the process's stdin, replies come from its stdout, and stderr is its log. A receiver
+ignores fields that it does not know; a new kind of message needs a new protocol number.
+`docs/reference/executor-protocol.md` is the same for people who write programs that speak it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.log import LogLevel
+from crawlfleet.model.resources import NOTHING, Resources
+from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.task import EMPTY_OBJECT, ErrorClass
+from crawlfleet.model.wire import output
+from crawlfleet.model.wire.execution_requests import Finding, Inquiry
+from crawlfleet.model.wire.output import Stream
+
+PROTOCOL: Final = 1
+MAX_RESULT_BYTES: Final = 1_000_000
+"""A larger result is an error: large output belongs into a sink, not into the task's record."""
+MAX_REPLY_BYTES: Final = 2 * MAX_RESULT_BYTES
+"""A process that sends a longer line is stopped; nobody keeps reading to see how long it gets."""
+MAX_ORDER_BYTES: Final = 32_000_000
+"""Twice what the master accepts as a request, so that no parameters are ever too long."""
+MAX_QUERY_BYTES: Final = 1_000_000
+"""Of one `query`, before base64; what is longer is sent in several."""
+MAX_ASKED_BYTES: Final = 11_000_000
+"""Of all that belong together: more does not fit into a request to the master."""
+MAX_AHEAD: Final = 64
+"""How many executions beyond the present one a node sends to a process that can queue them."""
+MAX_MESSAGE_CHARS: Final = 2_000
+MAX_DETAILS_CHARS: Final = 8_000
+
+
+class LineTooLong(CrawlfleetError):
+    """The other side sent more than a line may have."""
+
+
+class Malformed(CrawlfleetError):
+    """The other side sent something that is not a message of this protocol."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower, gc=False):
+    """From the pool to the process."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower, gc=False):
+    """From the process to the pool."""
+
+
+class Hello(Order, frozen=True, kw_only=True):
+    """The first order. The settings matter to executors that are part of crawlfleet."""
+
+    protocol: int = PROTOCOL
+    python_allow: tuple[str, ...] = ()
+    python_modules: tuple[str, ...] = ()
+    allow_private: bool = False
+    sinks_dir: str = ""
+    """The folder below which sinks of tasks write their files; none may without it."""
+    takes: tuple[str, ...] = ()
+    """Kinds of messages beyond the first ones that the node understands: `segments`, and
+    `frontier` for `query`, `inquiries` for `ask`."""
+    ahead: int = MAX_AHEAD
+    """So many executions may be sent ahead, if the process says that it can queue them."""
+
+
+class Start(Order, frozen=True, kw_only=True):
+    """Run this, after what was sent before it; only sent ahead to a process that can queue."""
+
+    execution_id: str
+    task_id: str
+    attempt: int
+    task_type: str
+    timeout_s: float | None = None
+    allocation: Resources = NOTHING
+    parent_id: str | None = None
+    secrets: dict[str, str] = {}
+    """What the task declares, by name. Nobody else may hear of these."""
+    parameters: msgspec.Raw = EMPTY_OBJECT
+
+    def __repr__(self) -> str:
+        return f"Start({self.execution_id}, {self.task_type})"
+
+
+class Cancel(Order, frozen=True, kw_only=True):
+    """Stop it now, or do not begin it; of no effect when it has ended."""
+
+    execution_id: str
+
+
+class Obey(Order, frozen=True, kw_only=True):
+    """Do or answer this while the work goes on; only sent to those that take `orders`."""
+
+    execution_id: str
+    number: int
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class Kept(Order, frozen=True, kw_only=True):
+    """The answer to a segment: the master has it, unless a refusal says why not."""
+
+    execution_id: str
+    stream: Stream
+    sequence: int
+    refusal: str = ""
+    is_ended: bool = False
+    """Of a refusal: whether others have settled what counts of this run, so that the execution may
+    as well end, with `lost`; the next attempt goes on from there."""
+
+
+class Told(Order, frozen=True, kw_only=True):
+    """The answer to a `query`, unless a refusal says why there is none."""
+
+    execution_id: str
+    number: int
+    data: bytes = b""
+    refusal: str = ""
+
+
+class Found(Order, frozen=True, kw_only=True):
+    """The answer to an `ask`."""
+
+    execution_id: str
+    number: int
+    finding: Finding
+
+
+class Ready(Reply, frozen=True, kw_only=True):
+    """The answer to `hello`."""
+
+    protocol: int
+    task_types: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    """Kinds of messages beyond the first ones that it understands: `orders`."""
+    ahead: int = 0
+    """How many executions it can queue beside the one that it works on."""
+
+
+class Started(Reply, frozen=True, kw_only=True):
+    """The work begins now; before this, nothing was done that could not be done again."""
+
+    execution_id: str
+
+
+class Progress(Reply, frozen=True, kw_only=True):
+    execution_id: str
+    done: float
+    total: float | None = None
+
+
+class Log(Reply, frozen=True, kw_only=True):
+    execution_id: str
+    message: str
+    level: str = LogLevel.INFO
+    """One that is not known counts as `info`."""
+    fields: dict[str, Any] = {}
+
+
+class Figures(Reply, frozen=True, kw_only=True):
+    """The newest figures of a crawl."""
+
+    execution_id: str
+    figures: dict[str, Any]
+
+
+class Answer(Reply, frozen=True, kw_only=True):
+    """What came of an `obey`, which is over with this."""
+
+    execution_id: str
+    number: int
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+
+
+class Segment(Reply, frozen=True, kw_only=True):
+    """A piece of output for the master; wait for `kept` before the next one of its stream."""
+
+    execution_id: str
+    segment: output.Segment
+    stream: Stream = "items"
+    data: bytes = b""
+
+
+class Query(Reply, frozen=True, kw_only=True):
+    """Something asked of the frontier that the master keeps; `told` answers it."""
+
+    execution_id: str
+    number: int
+    data: bytes = b""
+    more: bool = False
+    """Whether it goes on in the next one of this number."""
+
+
+class Ask(Reply, frozen=True, kw_only=True):
+    """Something asked of the fleet: a lock, or when a host may be visited; `found` answers it."""
+
+    execution_id: str
+    number: int
+    inquiry: Inquiry
+
+
+class Output(Reply, frozen=True, kw_only=True):
+    """What the work printed: exactly whose it is, as what comes by stderr cannot be."""
+
+    execution_id: str
+    text: str
+
+
+class Result(Reply, frozen=True, kw_only=True):
+    """It succeeded; the process is free again."""
+
+    execution_id: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    metrics: dict[str, float] = {}
+
+
+class Error(Reply, frozen=True, kw_only=True):
+    """It failed; the process is free again."""
+
+    execution_id: str
+    message: str
+    error_class: ErrorClass = ErrorClass.ERROR
+    details: str = ""
+
+
+class Stopped(Reply, frozen=True, kw_only=True):
+    """It was cancelled as ordered; the process is free again."""
+
+    execution_id: str
+
+
+class Returned(Reply, frozen=True, kw_only=True):
+    """It was sent ahead, and was not begun: the work before it takes too long."""
+
+    execution_id: str
+
+
+AnyOrder = Hello | Start | Cancel | Obey | Kept | Told | Found
+Ending = Result | Error | Stopped | Returned
+Aside = Progress | Log | Output | Figures | Answer | Segment | Query | Ask
+"""What an execution may say at any time."""
+AnyReply = Ready | Started | Aside | Ending
+ORDERS: Final = "orders"
+SEGMENTS: Final = "segments"
+FRONTIER: Final = "frontier"
+INQUIRIES: Final = "inquiries"
+
+_orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
+_replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
+_encoder = msgspec.json.Encoder()
+
+
+def hello_of(settings: WorkerSettings) -> Hello:
+    """The greeting of a node with these settings."""
+    return Hello(
+        python_allow=settings.python_allow,
+        python_modules=settings.python_modules,
+        allow_private=settings.allow_private,
+        sinks_dir=settings.sinks_dir,
+        takes=(SEGMENTS, FRONTIER, INQUIRIES),
+    )
+
+
+def encode(message: Order | Reply) -> bytes:
+    """The message as a line. Line breaks in raw JSON can only be white space, so they may go."""
+    return _encoder.encode(message).replace(b"\n", b" ") + b"\n"
+
+
+def encode_all(messages: Sequence[Order | Reply]) -> bytes:
+    """The messages as lines."""
+    lines = _encoder.encode_lines(messages)
+    if lines.count(b"\n") == len(messages):
+        return lines
+    return b"".join(map(encode, messages))  # some raw JSON has line breaks
+
+
+def too_large(size: int) -> str:
+    """The complaint about a result of so many bytes."""
+    return (
+        f"the result has {size:,} bytes, but {MAX_RESULT_BYTES:,} are allowed;"
+        " write large output to a file or a sink, and return where it is"
+    )
+
+
+def clean(text: object, limit: int = MAX_MESSAGE_CHARS) -> str:
+    """Text that can be sent: not too long, and without the half characters of broken input."""
+    return str(text)[:limit].encode(errors="backslashreplace").decode()
+
+
+def decode_order(line: bytes) -> AnyOrder:
+    """Raises `Malformed`."""
+    try:
+        return _orders.decode(line)
+    except ValueError as error:
+        raise Malformed(_complaint(line, error)) from None
+
+
+def decode_reply(line: bytes) -> AnyReply:
+    """Raises `Malformed`, also for text that is not UTF-8: raw data goes on to the store."""
+    try:
+        line.decode()
+        return _replies.decode(line)
+    except ValueError as error:
+        raise Malformed(_complaint(line, error)) from None
+
+
+def _complaint(line: bytes, error: ValueError) -> str:
+    return f"{error}; the line begins with {line[:200]!r}"
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, and gives up on a line that gets too long."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes, without their ends. Raises `LineTooLong`."""
+        *lines, rest = data.split(b"\n")
+        if lines:
+            self._take(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts, self._size = [], 0
+            if len(data) > self._limit and any(len(line) > self._limit for line in lines):
+                raise self._too_long()
+        self._take(rest)
+        return lines
+
+    def _take(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._limit:
+            raise self._too_long()
+        if part:
+            self._parts.append(part)
+
+    def _too_long(self) -> LineTooLong:
+        return LineTooLong(f"a line of more than {self._limit:,} bytes")

@@ -1,0 +1,59 @@
+"""Between assignments and messages of the executor protocol, for all who run executions."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.wire.node_protocol import Assignment
+from crawlfleet.ports.execution import Attempt, NotBegun
+from crawlfleet.worker.pool import protocol
+
+NO_FIGURES: Final[Mapping[str, float]] = MappingProxyType({})
+NO_SECRETS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def start_of(assignment: Assignment, secrets: Mapping[str, str] = NO_SECRETS) -> protocol.Start:
+    """The order to begin."""
+    return protocol.Start(
+        execution_id=assignment.execution_id,
+        task_id=assignment.task_id,
+        attempt=assignment.attempt,
+        task_type=assignment.task_type,
+        timeout_s=assignment.timeout_s,
+        allocation=assignment.allocation,
+        parent_id=assignment.parent_id,
+        parameters=assignment.parameters,
+        secrets={**secrets},
+    )
+
+
+def attempt_of(
+    reply: protocol.Ending, elapsed_s: float, figures: Mapping[str, float] = NO_FIGURES
+) -> Attempt:
+    """What an ending says, with what the process used; raises `NotBegun` when nothing was done."""
+    match reply:
+        case protocol.Result(data=data, metrics=metrics):
+            if (size := memoryview(data).nbytes) > protocol.MAX_RESULT_BYTES:
+                return failed(ErrorClass.ERROR, protocol.too_large(size))
+            return Attempt(data=data, metrics={**metrics, **figures, "elapsed_s": elapsed_s})
+        case protocol.Error(error_class=error_class, message=message, details=details):
+            return failed(error_class, message, details)
+        case protocol.Returned() | protocol.Stopped():
+            raise NotBegun("its executor handed it back")
+
+
+def over_time(assignment: Assignment) -> Attempt:
+    """It was stopped at its time limit."""
+    return failed(
+        ErrorClass.TIMEOUT, f"stopped after {assignment.timeout_s:g} s, the time limit of the task"
+    )
+
+
+def failed(error_class: ErrorClass, message: str, details: str = "") -> Attempt:
+    error = TaskError(
+        error_class=error_class,
+        message=message[: protocol.MAX_MESSAGE_CHARS],
+        details=details[-protocol.MAX_DETAILS_CHARS :],
+    )
+    return Attempt(error=error)

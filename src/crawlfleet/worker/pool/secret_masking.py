@@ -1,0 +1,192 @@
+"""Keeps the secrets of an execution out of all that is told about it.
+
+Done by the agent, which foreign code cannot reach. A value is found as it is and in the forms in
+which programs print it by accident: as JSON, as a Python literal, in a URL, in base64, line by
+line, and cut off where a line or a text was. Whoever wants to tell a secret can write it backwards;
+against that no mask helps, and a cell with few ways out does.
+"""
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from crawlfleet.model.log import LogLevel
+from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
+from crawlfleet.model.wire.node_protocol import OrderAnswer
+from crawlfleet.model.wire.output import Segment, Stream
+from crawlfleet.ports.execution import Attempt, Observer
+
+LEAST_CHARS: Final = 8
+"""Of a part of a value that is looked for by itself."""
+LEAST_REST: Final = 4
+"""Of the rest of a value where a text was cut."""
+
+
+class Unsearchable(Exception):
+    """A value in which secrets cannot be looked for, such as one that is nested too deep."""
+
+
+class Mask:
+    """Replaces values by their names."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        found: dict[str, str] = {}
+        for name, value in secrets.items():
+            for form in _forms(value):
+                found.setdefault(form, f"[secret {name}]")
+        # The longest first: what is a part of another must not spoil it.
+        self._forms = sorted(found.items(), key=lambda each: len(each[0]), reverse=True)
+
+    def text(self, text: str) -> str:
+        """The text without any of the values."""
+        for form, name in self._forms:
+            if len(form) <= len(text):
+                text = text.replace(form, name)
+        for form, name in self._forms:
+            if len(text) >= LEAST_CHARS and text in form:
+                return name
+            text = _without_begun(text, form, name)
+            text = _without_ended(text, form, name)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """The same for all texts in a value of JSON. Raises `Unsearchable`."""
+        try:
+            return self._value(value)
+        except RecursionError:
+            raise Unsearchable("it is nested too deep") from None
+
+    def _value(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return {self._value(key): self._value(each) for key, each in value.items()}
+            case list() | tuple():
+                return [self._value(each) for each in value]
+            case _:
+                return value
+
+    def raw(self, data: msgspec.Raw) -> msgspec.Raw:
+        """The same for JSON. Raises `Unsearchable`."""
+        try:
+            before = msgspec.json.decode(data)
+            after = self.value(before)
+            return data if after == before else msgspec.Raw(msgspec.json.encode(after))
+        except RecursionError:
+            raise Unsearchable("it is nested too deep") from None
+        except msgspec.DecodeError as error:
+            raise Unsearchable(self.text(str(error))) from None
+
+    def attempt(self, attempt: Attempt) -> Attempt:
+        """How an execution ended, without any of the values; a failure if its result cannot be
+        searched for them."""
+        data, error = attempt.data, attempt.error
+        if error is not None:
+            error = msgspec.structs.replace(
+                error, message=self.text(error.message), details=self.text(error.details)
+            )
+        try:
+            data = None if data is None else self.raw(data)
+        except Unsearchable as why:
+            data = None
+            error = TaskError(
+                error_class=ErrorClass.ERROR,
+                message=f"the result cannot be searched for secrets: {why}",
+            )
+        return msgspec.structs.replace(attempt, data=data, error=error)
+
+
+class Discreet:
+    """An `Observer` that passes on everything but the values. Items are passed on as they are:
+    what code hands over as its output is its own affair."""
+
+    def __init__(self, observer: Observer, mask: Mask) -> None:
+        self._observer = observer
+        self._mask = mask
+        self.started = observer.started
+        self.progress = observer.progress
+        self.asks = observer.asks
+        self.inquire = observer.inquire
+        self.code = observer.code
+        self.secrets = observer.secrets
+
+    def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
+        try:
+            masked = self._mask.value({**fields})
+        except Unsearchable as why:
+            masked = {"left_out": f"the fields cannot be searched for secrets: {why}"}
+        self._observer.log(self._mask.text(message), level, masked)
+
+    def figures(self, figures: dict[str, Any]) -> None:
+        # Those that cannot be searched are passed over: newer ones come.
+        with contextlib.suppress(Unsearchable):
+            self._observer.figures(self._mask.value(figures))
+
+    def answer(self, answer: OrderAnswer) -> None:
+        try:
+            data, error = self._mask.raw(answer.data), self._mask.text(answer.error)
+        except Unsearchable as why:
+            data, error = JSON_NULL, f"the answer cannot be searched for secrets: {why}"
+        self._observer.answer(msgspec.structs.replace(answer, data=data, error=error))
+
+    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
+        return self._observer.segment(stream, segment, data)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """How a value may look in a text."""
+    whole = [value, *(line.strip() for line in value.splitlines())]
+    for text in [each for each in dict.fromkeys(whole) if len(each) >= LEAST_CHARS]:
+        yield text
+        yield json.dumps(text)[1:-1]
+        yield json.dumps(text, ensure_ascii=False)[1:-1]
+        yield repr(text)[1:-1]
+        yield repr(text.encode())[2:-1]
+        yield quote(text, safe="")
+        yield quote(text)
+        yield quote_plus(text)
+        yield from _in_base64(text.encode())
+
+
+def _in_base64(data: bytes) -> Iterator[str]:
+    """Its digits wherever it begins in what is encoded, such as after a name and a colon; without
+    those that its neighbours have a part in."""
+    for before in range(3):
+        coded = base64.b64encode(bytes(before) + data)
+        digits = coded.decode().rstrip("=")
+        first = -(-before * 8 // 6)
+        last = (before + len(data)) * 8 // 6
+        core = digits[first:last]
+        if len(core) >= LEAST_CHARS:
+            yield core
+            yield core.translate(_URL_SAFE)
+
+
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+
+
+def _without_begun(text: str, form: str, name: str) -> str:
+    """The text without a value that begins before its end and was cut there."""
+    at = text.find(form[:LEAST_REST], max(len(text) - len(form) + 1, 0))
+    while at >= 0:
+        if form.startswith(text[at:]):
+            return text[:at] + name
+        at = text.find(form[:LEAST_REST], at + 1)
+    return text
+
+
+def _without_ended(text: str, form: str, name: str) -> str:
+    """The same for one that begins before the text does."""
+    end = form[-LEAST_REST:]
+    at = text.rfind(end, 0, len(form) - 1)
+    while at >= 0:
+        if form.endswith(text[: at + len(end)]):
+            return name + text[at + len(end) :]
+        at = text.rfind(end, 0, at + len(end) - 1)
+    return text

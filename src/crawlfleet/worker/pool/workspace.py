@@ -1,0 +1,192 @@
+"""Where an execution of handed-over code works: its environment, its folder, its variables.
+
+The folder goes when the execution ends, and what a killed agent left goes with the next start of
+any agent of the machine.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from crawlfleet.errors import ConfigError
+from crawlfleet.model.bundle import BundleKind
+from crawlfleet.model.log import LogLevel
+from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.wire.node_protocol import Assignment
+from crawlfleet.ports.execution import Observer
+from crawlfleet.ports.installer import Install
+from crawlfleet.ports.sandbox import Sandbox
+from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.code.bytecode import Bytecode
+from crawlfleet.worker.code.environments import Environment, Environments
+
+log = logger(Component.WORKER)
+RUNNER: Final = Path(__file__).parents[1] / "runner"
+"""What speaks for the code; the Python of its environment runs it."""
+LOCK: Final = ".lock"
+YOUNG_S: Final = 60.0
+"""One that was just made may not be locked yet."""
+TYPES: Final = ("command", "scrapy_spider")
+"""The task types that run here, beside `python` with a bundle."""
+UNCONFINED: Final = (
+    "code that people hand over would have all rights of the worker's user; set "
+    "`worker.sandbox.level` to `auto`, or `worker.bundles_unconfined = true` if it may"
+)
+Remove = Callable[[Path], bool]
+"""Removes a folder, whatever foreign code did to keep it; whether it is gone. Raises nothing."""
+KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+class Bench(msgspec.Struct, frozen=True, kw_only=True):
+    """All that it takes to start the process of an execution."""
+
+    command: tuple[str, ...]
+    scratch: Path
+    """Where it starts, and may write."""
+    variables: dict[str, str]
+    """Where there is no cell, which sets these itself."""
+    of_code: dict[str, str]
+    """Others, that belong to the code."""
+    readable: tuple[Path, ...]
+    """What else it must be able to read, beside the system's own files."""
+
+
+class Workshop:
+    """Prepares benches, and clears them."""
+
+    def __init__(self, folder: Path, *, environments: Environments, remove: Remove) -> None:
+        self._folder = folder
+        self._environments = environments
+        self._remove = remove
+
+    @property
+    def environments(self) -> Environments:
+        """Those that are kept here."""
+        return self._environments
+
+    async def open(self) -> None:
+        """Clear away what dead agents left."""
+        await self._environments.tidy()
+        await asyncio.to_thread(self._sweep)
+
+    @contextlib.asynccontextmanager
+    async def bench(self, assignment: Assignment, observer: Observer) -> AsyncIterator[Bench]:
+        """A bench for the block. Raises `CannotMake`."""
+
+        def tell(line: str) -> None:
+            observer.log(line, LogLevel.INFO, {})
+
+        async with contextlib.AsyncExitStack() as stack:
+            environment = None
+            if assignment.bundle is not None:
+                borrowed = self._environments.borrowed(assignment.bundle, observer.code, tell)
+                environment = await stack.enter_async_context(borrowed)
+            scratch = stack.enter_context(self._scratch(assignment.execution_id))
+            stack.push_async_callback(asyncio.to_thread, self._clear, scratch)
+            await asyncio.to_thread(_furnish, scratch)
+            yield _bench(scratch, environment)
+
+    @contextlib.contextmanager
+    def _scratch(self, execution_id: str) -> Iterator[Path]:
+        """A folder that is known to be in use for as long as the block runs."""
+        scratch = self._folder / execution_id
+        scratch.mkdir(parents=True, mode=0o700)
+        lock = os.open(scratch / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield scratch
+        finally:
+            os.close(lock)
+
+    def _sweep(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            for scratch in [*self._folder.iterdir()]:
+                if not _is_used(scratch):
+                    self._clear(scratch)
+
+    def _clear(self, scratch: Path) -> None:
+        """What cannot be removed has its turn at the next start; the work ended as it ended."""
+        if not self._remove(scratch):
+            log.warning("scratch folder not cleared away", folder=str(scratch))
+
+
+def workshop_of(
+    settings: WorkerSettings,
+    folder: Path,
+    *,
+    install: Install,
+    remove: Remove,
+    sandbox: Sandbox | None = None,
+) -> Workshop | None:
+    """The workshop of a node with these settings; `None` where it runs no code of others. Raises
+    `ConfigError` where nothing would hold it."""
+    if not settings.bundles:
+        return None
+    if settings.sandbox.level == "off" and not settings.bundles_unconfined:
+        raise ConfigError(f"worker.bundles with worker.sandbox.level = 'off': {UNCONFINED}")
+    environments = Environments(
+        folder / "environments",
+        install=install,
+        most_bytes=int(settings.environments_mb * 1e6),
+        compile=None if sandbox is None else Bytecode(sandbox),
+    )
+    return Workshop(folder / "scratch", environments=environments, remove=remove)
+
+
+def _bench(scratch: Path, environment: Environment | None) -> Bench:
+    programs = [] if environment is None else [environment.programs]
+    python = environment.programs / "python" if environment else Path(sys.executable)
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    places = [*map(str, programs), "/usr/local/bin", "/usr/bin", "/bin"]
+    return Bench(
+        command=(
+            *(str(python), "-I", str(RUNNER)),
+            *([] if environment is None else [str(environment.code)]),
+        ),
+        scratch=scratch,
+        variables={
+            "LANG": "C.UTF-8",
+            **kept,
+            "PATH": os.pathsep.join(places),
+            "HOME": str(scratch / "home"),
+            "TMPDIR": str(scratch / "tmp"),
+        },
+        of_code={} if environment is None else _of_code(environment),
+        readable=(RUNNER, *([] if environment is None else [environment.folder])),
+    )
+
+
+def _of_code(environment: Environment) -> dict[str, str]:
+    variables = {"VIRTUAL_ENV": str(environment.programs.parent)}
+    if environment.contents.kind is BundleKind.WHEEL and environment.contents.settings_module:
+        variables["SCRAPY_SETTINGS_MODULE"] = environment.contents.settings_module
+    return variables
+
+
+def _furnish(scratch: Path) -> None:
+    for name in ("home", "tmp"):
+        (scratch / name).mkdir(mode=0o700)
+
+
+def _is_used(scratch: Path) -> bool:
+    try:
+        if time.time() - scratch.stat().st_mtime < YOUNG_S:
+            return True
+        lock = os.open(scratch / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

@@ -1,0 +1,45 @@
+"""A request that waits at the master, in the hands of a worker."""
+
+from typing import Any, Final
+
+from .protocol import Failed
+
+MOST_BYTES: Final = 64_000_000
+"""Of all that a page led to, which is held until the page is done; well within the memory of a
+cell."""
+EACH_BYTES: Final = 100
+"""What holding something takes, however small it is."""
+
+
+class Page:
+    """A request that was leased, and what came of it so far. Another one each time that it is
+    leased: what belongs to an earlier lease must not count with a later one."""
+
+    def __init__(self, id: int, host: str) -> None:
+        self.id = id
+        self.host = host
+        """The queue that it waits in: its host, or a part of that."""
+        self.status = 0
+        self.request: Any = None
+        """As it was handed to Scrapy."""
+        self.out: Any = None
+        """The host that it was let go to, until that has answered."""
+        self.is_left = False
+        """Whether it was not asked for after all."""
+        self.links: dict[int, list[Any]] = {}
+        self.lines: list[bytes] = []
+        self.ordinals: dict[bytes, int] = {}
+        """How often a request was made here that must not be filtered."""
+        self._bytes = 0
+
+    def hold(self, size: int) -> None:
+        """So many bytes more are held for it. Raises `Failed` when it is too much."""
+        self._bytes += size + EACH_BYTES
+        if self._bytes > MOST_BYTES:
+            url = getattr(self.request, "url", "a page")
+            raise Failed(
+                f"{url} led to more than {MOST_BYTES // 1_000_000} MB of items and requests, which"
+                " are held until its callback ends: divide it by requests of its own, or run the"
+                " spider without `distributed`",
+                "invalid",
+            )

@@ -1,0 +1,314 @@
+"""Passes on what executions say while they run: best effort, bounded, and never in their way.
+
+Hearing a line costs a few microseconds and never waits. What was heard goes to the master in
+batches, one at a time; while the master is slow or away, lines gather here up to a bound, and
+then the middle of a log gives way. An execution that says nothing costs no message.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from crawlfleet.core.logs.notebook import Notebook
+from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.model.log import LogLevel, Progress
+from crawlfleet.model.wire.execution_requests import Inquiry
+from crawlfleet.model.wire.node_protocol import Assignment, Note, NoteBatch, OrderAnswer
+from crawlfleet.model.wire.output import Segment, Stream
+from crawlfleet.ports.execution import ControlLink, NoCode, NoSecrets
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.WORKER)
+LOG_BYTES: Final = 1_000_000
+GATHER_S: Final = 0.1
+"""Lines that come within it travel together, and it lies between one batch and the next."""
+LINES_AT_ONCE: Final = 1_000
+BYTES_AT_ONCE: Final = 250_000
+FIGURES_BYTES: Final = 5_000
+"""About what those of one crawl have."""
+EXECUTIONS_AT_ONCE: Final = 200
+UNSENT_BYTES: Final = 16_000_000
+"""Of all logs together; a master that is away for long must not cost this node its memory."""
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 10.0
+LAST_WORDS_S: Final = 1.0
+
+
+class Errands(Protocol):
+    """Does for executions what needs an answer of the master."""
+
+    def ship(self, heard: "Heard", stream: Stream, segment: Segment, data: bytes) -> None:
+        """Takes its output on."""
+        ...
+
+    def inquire(self, heard: "Heard", number: int, data: bytes) -> None:
+        """Asks its frontier."""
+        ...
+
+    def consult(self, heard: "Heard", number: int, inquiry: Inquiry) -> None:
+        """Asks the fleet."""
+        ...
+
+    async def fetch(self, heard: "Heard") -> bytes:
+        """Brings the code of its bundle; raises `NoCode`."""
+        ...
+
+    async def confide(self, heard: "Heard") -> Mapping[str, str]:
+        """Brings its secrets; raises `NoSecrets`."""
+        ...
+
+
+class Heard:
+    """The `Observer` of one execution."""
+
+    __slots__ = (
+        "_begin",
+        "_errands",
+        "_notes",
+        "about",
+        "answers",
+        "book",
+        "closed",
+        "execution_id",
+        "last_figures",
+        "newest",
+    )
+
+    def __init__(
+        self,
+        notes: "Notes",
+        about: Assignment,
+        begin: Callable[[Assignment], None],
+        errands: Errands | None,
+    ) -> None:
+        self.about = about
+        self.execution_id = about.execution_id
+        self.book: Notebook | None = None
+        self.newest: Progress | None = None
+        self.last_figures: dict[str, Any] | None = None
+        self.answers: list[OrderAnswer] = []
+        """Those that the master has not confirmed."""
+        self.closed = False
+        """Nobody will read more of its log."""
+        self._notes = notes
+        self._begin = begin
+        self._errands = errands
+
+    def started(self) -> None:
+        self._begin(self.about)
+
+    def progress(self, done: float, total: float | None) -> None:
+        self.newest = Progress(done=done, total=total, at=self._notes.now())
+        self._notes.put(self, progress=True)
+
+    def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
+        if self.closed:
+            return
+        if self.book is None:
+            self.book = Notebook(self.execution_id, self._notes.cap_bytes)
+        before = self.book.unsent_bytes
+        self.book.write(message, level, fields, self._notes.now())
+        self._notes.put(self, size=self.book.unsent_bytes - before)
+
+    def figures(self, figures: dict[str, Any]) -> None:
+        self.last_figures = figures
+        self._notes.put(self, figures=True)
+
+    def answer(self, answer: OrderAnswer) -> None:
+        self.answers.append(answer)
+        self._notes.put(self)
+
+    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
+        if self._errands is None:
+            return False
+        self._errands.ship(self, stream, segment, data)
+        return True
+
+    def asks(self, number: int, data: bytes) -> bool:
+        if self._errands is None:
+            return False
+        self._errands.inquire(self, number, data)
+        return True
+
+    def inquire(self, number: int, inquiry: Inquiry) -> bool:
+        if self._errands is None:
+            return False
+        self._errands.consult(self, number, inquiry)
+        return True
+
+    async def code(self) -> bytes:
+        if self._errands is None:
+            raise NoCode("nobody has code here")
+        return await self._errands.fetch(self)
+
+    async def secrets(self) -> Mapping[str, str]:
+        if self._errands is None:
+            raise NoSecrets("nobody has secrets here")
+        return await self._errands.confide(self)
+
+    def metrics(self) -> dict[str, float]:
+        """How far it got, to be kept with its end."""
+        if self.newest is None:
+            return {}
+        total = {} if self.newest.total is None else {"progress_total": self.newest.total}
+        return {"progress_done": self.newest.done, **total}
+
+
+class Notes:
+    """Gathers what the executions of a session say, and sends it for as long as it runs."""
+
+    def __init__(
+        self,
+        *,
+        link: ControlLink,
+        system: System,
+        node_id: str,
+        session_id: str,
+        cap_bytes: int = LOG_BYTES,
+    ) -> None:
+        self._link = link
+        self.now = system.now
+        self.node_id = node_id
+        self.session_id = session_id
+        self.cap_bytes = cap_bytes
+        self._waiting: dict[str, Heard] = {}
+        """Those with something to say, the one that was served last at the end."""
+        self._moved: set[str] = set()
+        """Whose progress the master does not know."""
+        self._counted: set[str] = set()
+        """Whose newest figures the master does not know."""
+        self._unsent_bytes = 0
+        self._something = asyncio.Event()
+        self._refused = False
+
+    def observe(
+        self,
+        about: Assignment,
+        begin: Callable[[Assignment], None],
+        errands: Errands | None = None,
+    ) -> Heard:
+        """Who hears an execution; `begin` is called when its work begins."""
+        return Heard(self, about, begin, errands)
+
+    def put(
+        self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False
+    ) -> None:
+        """There is something to say about an execution: `size` more bytes, its progress, or its
+        figures; or an answer."""
+        if self._refused:
+            heard.closed = True
+            return
+        if progress:
+            self._moved.add(heard.execution_id)
+        if figures:
+            self._counted.add(heard.execution_id)
+        self._unsent_bytes += size
+        if heard.execution_id not in self._waiting:
+            self._waiting[heard.execution_id] = heard
+            self._something.set()
+        while self._unsent_bytes > UNSENT_BYTES and len(self._waiting) > 1:
+            self._forget(next(iter(self._waiting.values())))
+
+    async def run(self) -> None:
+        """Until the master refuses to hear more; one that is away is tried again and again."""
+        pause_s = FIRST_PAUSE_S
+        while not self._refused:
+            await self._something.wait()
+            await asyncio.sleep(GATHER_S)
+            is_heard = True  # nothing is waited for while an exception is handled: this is compiled
+            try:
+                await self._send()
+            except MasterUnreachable:
+                is_heard = False
+            if is_heard:
+                pause_s = FIRST_PAUSE_S
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            if not self._waiting:
+                self._something.clear()
+
+    async def finish(self) -> None:
+        """Say what is left, if that is quick."""
+        try:
+            async with asyncio.timeout(LAST_WORDS_S):
+                while self._waiting and not self._refused:
+                    await self._send()
+        except (MasterUnreachable, TimeoutError) as error:
+            log.warning("the end of some logs was not sent", error=str(error) or "no answer")
+
+    async def _send(self) -> None:
+        sent = self._portion()
+        batch = NoteBatch(session_id=self.session_id, notes=tuple(note for _, note in sent))
+        try:
+            reply = await self._link.note(self.node_id, batch)
+        except Refused as error:
+            # An older master does not know of notes; the work goes on without them.
+            log.warning("logs and progress are not taken by the master", error=str(error))
+            self._refused = True
+            self._waiting.clear()
+            self._moved.clear()
+            self._counted.clear()
+            return
+        for heard, note in sent:
+            self._confirm(heard, note, stale=heard.execution_id in reply.stale)
+
+    def _portion(self) -> list[tuple[Heard, Note]]:
+        """As much as fits into one message, of those first who have waited longest."""
+        sent: list[tuple[Heard, Note]] = []
+        lines, size = LINES_AT_ONCE, BYTES_AT_ONCE
+        for heard in self._waiting.values():
+            id = heard.execution_id
+            figures = heard.last_figures if id in self._counted else None
+            note = Note(
+                execution_id=id,
+                progress=heard.newest if id in self._moved else None,
+                figures=figures,
+                answers=tuple(heard.answers),
+            )
+            size -= 0 if figures is None else FIGURES_BYTES
+            size -= sum(memoryview(answer.data).nbytes for answer in heard.answers)
+            if heard.book is not None:
+                part, taken = heard.book.news(most_lines=lines, most_bytes=max(size, 0))
+                note = msgspec.structs.replace(note, lines=part.lines, left_out=part.left_out)
+                lines -= len(part.lines)
+                size -= taken
+            sent.append((heard, note))
+            if lines <= 0 or size <= 0 or len(sent) >= EXECUTIONS_AT_ONCE:
+                break
+        return sent
+
+    def _confirm(self, heard: Heard, note: Note, *, stale: bool) -> None:
+        if stale:
+            self._close(heard)
+            return
+        if note.progress is heard.newest:
+            self._moved.discard(heard.execution_id)
+        if note.figures is heard.last_figures:
+            self._counted.discard(heard.execution_id)
+        del heard.answers[: len(note.answers)]
+        self._waiting.pop(heard.execution_id, None)
+        more = bool(heard.answers) or heard.execution_id in self._moved | self._counted
+        if heard.book is not None and not heard.closed:
+            before = heard.book.unsent_bytes
+            heard.book.confirm(note)
+            self._unsent_bytes += heard.book.unsent_bytes - before
+            more = more or heard.book.has_news
+        if more:
+            self._waiting[heard.execution_id] = heard
+
+    def _close(self, heard: Heard) -> None:
+        """Say nothing more about an execution."""
+        self._waiting.pop(heard.execution_id, None)
+        self._moved.discard(heard.execution_id)
+        self._counted.discard(heard.execution_id)
+        if heard.book is not None and not heard.closed:
+            self._unsent_bytes -= heard.book.unsent_bytes
+        heard.closed = True
+
+    def _forget(self, heard: Heard) -> None:
+        self._close(heard)
+        log.warning("a log waited too long and is cut short", execution_id=heard.execution_id)

@@ -1,0 +1,232 @@
+"""The executions that a session holds: what waits for a slot, what runs, what ended unconfirmed.
+
+What is assigned lies ready until a slot is free, in order; some is sent ahead to a pool that can
+queue it, and what lies for too long is given back. Nothing here waits for the master: what there is
+to say goes into the reports.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.wire.node_protocol import Assignment, ReportKind, StopOrder
+from crawlfleet.ports.execution import Attempt, ExecutorPool, NotBegun
+from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.session.pace import Pace
+from crawlfleet.worker.session.relay import Conversation
+from crawlfleet.worker.session.reports import Reports
+
+log = logger(Component.WORKER)
+REMEMBERED: Final = 20_000
+"""Far more than can be under way at once; forgetting one costs a refused report at worst."""
+READY_AT_MOST_S: Final = 1.0
+"""What lies ready for longer is given back: another node may have room for it."""
+
+
+class HeldWork:
+    """Runs what it is given in the slots of the node, and says how each ended."""
+
+    def __init__(
+        self, *, pool: ExecutorPool, reports: Reports, talk: Conversation, pace: Pace, slots: int
+    ) -> None:
+        self._pool = pool
+        self._reports = reports
+        self._talk = talk
+        self._pace = pace
+        self._offered_slots = self._slots = slots
+        self.held: dict[str, Assignment] = {}
+        """Executions that are running here, or whose end the master has not confirmed."""
+        self._ready: OrderedDict[str, Assignment] = OrderedDict()
+        """Held, in order, until a slot is free."""
+        self.running: dict[str, asyncio.Task[None]] = {}
+        """Those that the pool has; more than there are slots when it can be sent some ahead."""
+        self._is_next_due = False
+        self._one_waits = False
+        """For a slot: nothing overtakes it by being sent ahead."""
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._giving_back: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def limit(self, slots: int | None) -> None:
+        """Use so many slots at most from now on; all of them when `None`."""
+        self._slots = self._offered_slots if slots is None else min(self._offered_slots, slots)
+        self.run_next()
+
+    def begin(self, assignment: Assignment) -> None:
+        """Take an assignment on; one that was seen before is a late copy."""
+        id = assignment.execution_id
+        if id in self._seen:
+            return
+        self._remember(id)
+        self.held[id] = assignment
+        self._ready[id] = assignment
+
+    def _run(self, assignment: Assignment, ahead: bool) -> None:
+        id = assignment.execution_id
+        task = self._loop.create_task(self._work(assignment, ahead), name=id)
+        task.add_done_callback(partial(self._stopped_early, assignment))
+        self.running[id] = task
+
+    def _stopped_early(self, assignment: Assignment, task: asyncio.Task[None]) -> None:
+        """A task that is stopped before its first step does not even begin to clean up."""
+        if self.running.get(assignment.execution_id) is task:
+            del self.running[assignment.execution_id]
+            self._reports.say(assignment, ReportKind.STOPPED)
+            self._run_soon()
+
+    async def _work(self, assignment: Assignment, ahead: bool) -> None:
+        """Execute it, and in its place what follows: a task of the loop for each would cost more
+        than the rest of a short execution."""
+        task = asyncio.current_task(self._loop)
+        assert task is not None, "it runs in one"
+        while True:
+            await self._execute(assignment, ahead)
+            if self._one_waits or task.cancelling():
+                return  # what was handed back is begun in order, when all of it is here
+            if (following := self._following()) is None:
+                return
+            assignment, ahead = following
+            self.running[assignment.execution_id] = task
+
+    def _run_soon(self) -> None:
+        """Once for all that ends at the same time."""
+        if not self._is_next_due:
+            self._is_next_due = True
+            self._loop.call_soon(self.run_next)
+
+    def run_next(self) -> None:
+        """Fill the slots, and send some ahead where the pool can hold them."""
+        self._is_next_due = False
+        while (following := self._following()) is not None:
+            self._run(*following)
+        if self._ready:
+            self._give_back_later()
+
+    def _following(self) -> tuple[Assignment, bool] | None:
+        """What may begin now, if anything; and whether it is sent ahead."""
+        if not self._ready:
+            return None
+        is_ahead = len(self.running) >= self._slots
+        if not is_ahead:
+            self._one_waits = False
+        elif not self._may_send_ahead() or (len(self.running) >= self._slots + self._pool.ahead):
+            return None
+        _, assignment = self._ready.popitem(last=False)
+        return assignment, is_ahead
+
+    def _may_send_ahead(self) -> bool:
+        """Not when the cluster's settings allow this node fewer slots than the pool has."""
+        return not self._one_waits and self._slots == self._offered_slots
+
+    def _give_back_later(self) -> None:
+        """Look again soon: what is not begun by then should go where it can be."""
+        if self._giving_back is None:
+            newest = next(reversed(self._ready))
+            self._giving_back = self._loop.call_later(READY_AT_MOST_S, self._give_back, newest)
+
+    def _give_back(self, newest: str) -> None:
+        self._giving_back = None
+        if newest in self._ready:
+            self._pace.hold_back()
+            for assignment in self._ready.values():
+                self._reports.say(assignment, ReportKind.RELEASED)
+            self._ready.clear()
+        elif self._ready:
+            self._give_back_later()
+
+    def _remember(self, execution_id: str) -> None:
+        """Known from now on: a late copy of its assignment must not start it again."""
+        self._seen[execution_id] = None
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+
+    async def _execute(self, assignment: Assignment, ahead: bool) -> None:
+        heard = self._talk.listen(assignment, self._reports.say_started)
+        try:
+            attempt = await self._pool.run(assignment, heard, ahead=ahead)
+        except NotBegun:
+            self._ready[assignment.execution_id] = assignment
+            self._ready.move_to_end(assignment.execution_id, last=False)
+            self._one_waits = True
+        except asyncio.CancelledError:
+            self._reports.say(assignment, ReportKind.STOPPED)
+            raise
+        except Exception as error:
+            log.exception("the pool failed", execution_id=assignment.execution_id)
+            failure = TaskError(
+                error_class=ErrorClass.CRASH, message=f"the node could not run it: {error!r}"
+            )
+            self._reports.say(assignment, ReportKind.FAILED, Attempt(error=failure))
+        else:
+            kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
+            if measured := heard.metrics():
+                attempt = msgspec.structs.replace(attempt, metrics=attempt.metrics | measured)
+            self._reports.say(assignment, kind, attempt)
+            self._pace.count_end()
+        finally:
+            self.running.pop(assignment.execution_id, None)
+            self._talk.end(assignment.execution_id)
+            self._run_soon()
+
+    def obey(self, orders: tuple[StopOrder, ...]) -> None:
+        """Stop what the master wants stopped. May be told twice."""
+        for order in orders:
+            if order.execution_id in self.running:
+                self._stop_one(order.execution_id)
+            elif self._ready.pop(order.execution_id, None):
+                self._reports.say(order, ReportKind.STOPPED)
+            elif order.execution_id not in self.held:
+                # Ordered to stop before it was ever delivered: it must not begin later.
+                self._remember(order.execution_id)
+                if not self._reports.mentions(order.execution_id):
+                    self._reports.say(order, ReportKind.STOPPED)
+
+    def active_tasks(self) -> tuple[str, ...]:
+        """The tasks that are worked at, without those that are nobody's any more and only have to
+        stop yet."""
+        held = self.held
+        return tuple(held[id].task_id for id in self.running if id in held)
+
+    def drop(self, listed: tuple[str, ...], lost_tasks: frozenset[str]) -> None:
+        """Stop those executions of a heartbeat that the master says are no longer ours."""
+        for id in listed:
+            held = self.held.get(id)  # not what was forgotten, and takes its time to stop
+            if held is not None and id in self.running and held.task_id in lost_tasks:
+                log.warning("no longer ours", execution_id=id)
+                self._stop_one(id)
+
+    def forget(self, execution_id: str) -> None:
+        """Its end is known to the master, or it is nobody's any more."""
+        self.held.pop(execution_id, None)
+        self._ready.pop(execution_id, None)
+        if execution_id in self.running:
+            self._stop_one(execution_id)
+
+    def _stop_one(self, execution_id: str) -> None:
+        """Order it to stop once: a second order would cut short the time it has to clean up."""
+        running = self.running[execution_id]
+        if not running.cancelling():
+            running.cancel()
+
+    async def stop_all(self) -> None:
+        """Stop everything, and give back what did not begin; when it returns nothing runs."""
+        if self._giving_back is not None:
+            self._giving_back.cancel()
+        self._slots = 0  # whatever comes back from the pool stays here
+        await cancelled([*self.running.values()])
+        for assignment in self._ready.values():
+            self._reports.say(assignment, ReportKind.RELEASED)
+        self._ready.clear()
+
+
+async def cancelled(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel them, and wait until each has ended."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

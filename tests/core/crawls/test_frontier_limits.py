@@ -1,0 +1,40 @@
+"""Whatever a worker asks of a frontier has a bound, and the answer names it."""
+
+import pytest
+
+from crawlfleet.core.crawls.frontier_limits import MOST_HOSTS, MOST_SEEDS, MOST_URLS, problem_of
+from crawlfleet.model.crawl.frontier import Link
+from crawlfleet.model.wire.frontier import Add, AnyAsk, Busiest, Forget, Lease, Open, Reclaim, Talk
+
+
+def lease(**fields: object) -> Lease:
+    given = {"worker": "w", "number": 1, "hosts": 5, "urls": 5, "held": {}, "now": 0.0, **fields}
+    return Lease(**given)  # type: ignore[arg-type]
+
+
+def test_what_crawls_ask_is_all_right() -> None:
+    held = {f"https://{number}.example": 8_000 for number in range(512)}
+    asks: list[AnyAsk] = [Open(), lease(hosts=512, urls=8_000, held=held), Busiest(limit=50)]
+    assert problem_of(Talk(asks=asks)) == ""
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lease(hosts=MOST_HOSTS + 1), "asks[1].hosts = 10001: is out of range; send 0 to 10000"),
+        (lease(hosts=-1), "asks[1].hosts = -1"),
+        (lease(urls=MOST_URLS + 1), "asks[1].urls = 10001"),
+        (lease(held={str(number): 1 for number in range(MOST_HOSTS + 1)}), "asks[1].held"),
+        (lease(held={"a": 2**60}), "asks[1].held"),
+        (lease(worker="w" * 300), "asks[1].worker: is too long"),
+        (Reclaim(worker="w", hosts={"a": [*range(MOST_URLS + 1)]}), "asks[1].hosts"),
+        (Busiest(limit=2**40), "asks[1].limit"),
+        (Add(number=1, seeds=[Link(1, "u", "h")] * (MOST_SEEDS + 1), at=0.0), "asks[1].seeds"),
+    ],
+)
+def test_too_much_is_named_with_what_would_do(ask: AnyAsk, words: str) -> None:
+    assert problem_of(Talk(asks=[Open(), ask])).startswith(words)
+
+
+def test_too_many_asks_at_once_are_refused() -> None:
+    assert "at most 1000" in problem_of(Talk(asks=[Forget(worker="w")] * 1001))
