@@ -154,7 +154,7 @@ def test_a_clone_is_split_again() -> None:
 def test_a_submission_makes_no_more_shards_than_one_commit_can_bear(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(control_tasks.dividing, "MAX_SHARDS_AT_ONCE", 7)
+    monkeypatch.setattr(control_tasks.split, "MAX_SHARDS_AT_ONCE", 7)
 
     async def scene() -> None:
         async with stage() as on:
