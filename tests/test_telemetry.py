@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from crawlfleet import telemetry
 from crawlfleet.telemetry import Component
@@ -183,11 +182,9 @@ def test_exceptions_come_with_their_traceback(tmp_path: Path) -> None:
     assert "RuntimeError: no luck" in json.loads(file.read_text())["traceback"]
 
 
-def test_fields_of_the_context_and_of_the_logger_are_on_every_line() -> None:
+def test_fields_of_the_logger_are_on_every_line() -> None:
     out = console()
-    log = telemetry.logger(Component.WORKER).bind(node_id="node-1")
-    with structlog.contextvars.bound_contextvars(task_id="task-1"):
-        log.info("started")
+    telemetry.logger(Component.WORKER).bind(node_id="node-1").info("started", task_id="task-1")
     assert written(out) == "[WORKER] started node_id=node-1 task_id=task-1\n"
 
 

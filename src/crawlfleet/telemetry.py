@@ -80,10 +80,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class BoundLogger:
-    """Says what happened, with fields. A level that is switched off costs one comparison.
-
-    Fields that were bound with `structlog.contextvars` are added to each line.
-    """
+    """Says what happened, with fields. A level that is switched off costs one comparison."""
 
     def __init__(self, component: Component, **bound: Any) -> None:
         self._component = component
@@ -115,14 +112,8 @@ class BoundLogger:
     def _write(
         self, level: int, message: str, fields: dict[str, Any], *, exception: bool = False
     ) -> None:
-        # Not before there is something to say: with its consoles it takes as long to import as
-        # all the rest of a short command.
-        from structlog.contextvars import get_contextvars
-
-        told = {**self._bound, **fields}
-        told |= {name: value for name, value in get_contextvars().items() if name not in told}
         error = sys.exc_info() if exception else None
-        line = Line(self._component.value, message, mask_secrets(told))
+        line = Line(self._component.value, message, mask_secrets({**self._bound, **fields}))
         record = logging.LogRecord("crawlfleet", level, "", 0, line, (), error)
         logging.getLogger("crawlfleet").handle(record)
 

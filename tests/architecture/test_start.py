@@ -26,7 +26,6 @@ DEAR = (
     "python_socks",
     "re2",
     "sqlalchemy",
-    "structlog",
     "uvicorn",
 )
 NEEDED = (
