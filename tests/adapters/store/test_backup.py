@@ -396,27 +396,6 @@ def test_a_truncated_file_restores_nothing(
     assert all(len(rows) <= 1 for rows in run(rows_of(sqlite("new"))).values())
 
 
-def test_a_backup_of_an_older_schema_takes_the_defaults_of_what_came_later(
-    sqlite: Callable[[str], str], tmp_path: Path
-) -> None:
-    async def old() -> Any:
-        yield Portion(
-            "projects",
-            ("id", "name", "created_at", "updated_at", "version"),
-            [["default", "default", NOW, NOW, 1], ["shop", "Shop", NOW, NOW, 3]],
-        )
-        yield Portion(
-            "crawler_leadership", ("id", "epoch", "leader", "removed_seq"), [[1, 5, "", 0]]
-        )
-
-    file = tmp_path / "old.backup"
-    run(write_backup(file, HEADER, old(), lambda table, rows: None))
-    run(restore(file, sqlite("new")))
-
-    shop = run(with_store(sqlite("new"), lambda store: store.project("shop")))
-    assert (shop.status, shop.description, shop.version) == ("active", "", 3)
-
-
 def test_a_backup_that_fails_leaves_no_file(full: str, tmp_path: Path) -> None:
     async def broken() -> Any:
         yield Portion("projects", ("id",), [["x"]])

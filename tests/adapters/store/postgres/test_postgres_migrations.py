@@ -75,23 +75,6 @@ def test_migrated_schema_equals_the_created_one(
     asyncio.run(scenario())
 
 
-def test_store_of_the_first_revision_is_migrated_with_its_rows(url: str) -> None:
-    async def scenario() -> None:
-        connection = await asyncpg.connect(url)
-        await connection.execute(
-            migrations.as_sql("postgresql", VERSION_TABLE, found=None, scripts=SCRIPTS, head="0001")
-        )
-        await connection.execute("INSERT INTO crawler_cursors VALUES ('c', 7)")
-        store = PostgresStore(url=url)
-        await store.open()
-        assert await revision_of(connection) == HEAD
-        assert await store.cursor("c") == 7
-        await store.close()
-        await connection.close()
-
-    asyncio.run(scenario())
-
-
 def test_older_store_is_migrated_once_by_masters_that_start_at_once(
     url: str, tmp_path: Path
 ) -> None:
@@ -160,6 +143,21 @@ def test_migration_that_fails_leaves_the_store_as_it_was(url: str, tmp_path: Pat
         await store.open()
         assert await store.tasks(["task-0001"]) == [make_task()]
         await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_masters_that_start_at_once_create_the_schema_once(url: str) -> None:
+    async def scenario() -> None:
+        stores = [PostgresStore(url=url) for _ in range(4)]
+        await asyncio.gather(*(store.open() for store in stores))
+        await must(stores[0], Change(tasks=(make_task(),)))
+        assert await stores[3].tasks(["task-0001"]) == [make_task()]
+        connection = await asyncpg.connect(url)
+        assert await revision_of(connection) == HEAD
+        await connection.close()
+        for store in stores:
+            await store.close()
 
     asyncio.run(scenario())
 

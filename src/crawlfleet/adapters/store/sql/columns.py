@@ -13,10 +13,8 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Text,
-    TextClause,
     literal_column,
     or_,
-    text,
 )
 from sqlalchemy.dialects import postgresql
 
@@ -32,28 +30,20 @@ def id_column() -> Column[str]:
     return Column("id", TEXT, primary_key=True)
 
 
-def _default(value: str | int | None) -> TextClause | None:
-    """What rows from before the column have: it came later than its table."""
-    quoted = f"'{value}'" if isinstance(value, str) else value
-    return None if value is None else text(str(quoted))
-
-
-def text_column(
-    name: str, *, null: bool = False, key: str | None = None, default: str | None = None
-) -> Column[str]:
-    return Column(name, TEXT, nullable=null, key=key, server_default=_default(default))
+def text_column(name: str, *, null: bool = False, key: str | None = None) -> Column[str]:
+    return Column(name, TEXT, nullable=null, key=key)
 
 
 def json_column(name: str) -> Column[str]:
     return Column(name, TEXT)
 
 
-def number_column(name: str, *, default: int | None = None) -> Column[int]:
-    return Column(name, BigInteger, nullable=False, server_default=_default(default))
+def number_column(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
 
 
-def real_column(name: str, *, null: bool = False, default: int | None = None) -> Column[float]:
-    return Column(name, Double, nullable=null, server_default=_default(default))
+def real_column(name: str, *, null: bool = False) -> Column[float]:
+    return Column(name, Double, nullable=null)
 
 
 def among(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:

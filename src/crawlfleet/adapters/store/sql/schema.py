@@ -45,8 +45,8 @@ projects: Final = Table(
     _real("created_at"),
     _real("updated_at"),
     _number("version"),
-    _text("description", default=""),
-    _text("status", default="active"),
+    _text("description"),
+    _text("status"),
     _json("allowance"),
 )
 
@@ -62,7 +62,7 @@ clusters: Final = Table(
     _real("created_at"),
     _real("updated_at"),
     _number("version"),
-    _number("configuration_version", default=0),
+    _number("configuration_version"),
 )
 
 configurations: Final = Table(
@@ -153,9 +153,9 @@ sessions: Final = Table(
     _real("ended_at", null=True),
     _text("end_cause"),
     _number("version"),
-    _real("timeout_s", default=0),
-    _number("beat", default=0),
-    _number("configuration_version", default=0),
+    _real("timeout_s"),
+    _number("beat"),
+    _number("configuration_version"),
 )
 _partial_index("ix_sessions_live", sessions.c.id, where=sessions.c.ended_at.is_(None))
 _partial_index(

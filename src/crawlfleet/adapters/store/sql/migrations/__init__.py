@@ -19,7 +19,7 @@ from crawlfleet.adapters.store.sql.schema import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD: Final = "0018"
+HEAD: Final = "0001"
 SCRIPTS: Final = Path(__file__).parent
 
 
