@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlfleet.addresses import url_of
+from crawlfleet.listening import url_of
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,30 @@ import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from crawlfleet.addresses import url_of
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.event_loop import report_failure
 from crawlfleet.model.settings import ServerSettings
 from crawlfleet.tls import ServerCertificate
+
+
+def is_any(host: str) -> bool:
+    """Whether it stands for all addresses of a machine."""
+    return host in {"", "0.0.0.0", "::"}  # noqa: S104 (compared, not bound)
+
+
+def url_of(host: str, port: int, *, tls: bool, anywhere: str) -> str:
+    """The URL of what listens there; `anywhere` is the machine, if it listens on all addresses."""
+    name = anywhere if is_any(host) else host
+    return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def complete_url(url: str) -> str:
+    """`host:port` is short for `http://host:port`; several masters are parted by commas."""
+    return ",".join(
+        (each if "://" in each else f"http://{each}").rstrip("/")
+        for each in map(str.strip, url.split(","))
+        if each
+    )
 
 
 def check_exposure(server: ServerSettings) -> None:

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 from crawlfleet.adapters.sinks import csv, jsonl, warc
-from crawlfleet.adapters.sinks.jsonl import JsonLines
-from crawlfleet.adapters.sinks.segments import SegmentFolder, SegmentSink
 from crawlfleet.adapters.sinks.tables import postgres, sink, sqlite
 from crawlfleet.crawl.output.sinks import completed
 from crawlfleet.model.crawl.parameters import SinkSpec
@@ -63,13 +61,3 @@ def sqlite_rows(folder: Path) -> Sink:
 
 def postgres_rows(folder: Path) -> Sink:
     return sink.from_spec(SinkSpec(url=(folder / "url").read_text()))
-
-
-def segments(folder: Path) -> Sink:
-    return SegmentSink(
-        SegmentFolder(folder / "segments"),
-        JsonLines(),
-        crawl="c-1",
-        target=folder / "items.jsonl.gz",
-        packing="gzip",
-    )

@@ -13,8 +13,7 @@ from typer.testing import Result
 from crawlfleet.cli.fleet import checks, doctor
 from crawlfleet.cli.fleet.checks import Verdict
 from crawlfleet.cli.fleet.ports import described
-from crawlfleet.cli.shell.access import Access
-from crawlfleet.cli.shell.connection import Connection, write_connection
+from crawlfleet.cli.shell.connection import Access, Connection, write_connection
 from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
 from crawlfleet.model.isolation import Isolation, Layer, Level
 

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from crawlfleet.cli.shell.loading import loading
+from crawlfleet.cli.shell.loop import loading
 
 
 def test_nobody_looks_for_garbage_meanwhile_and_never_at_what_was_loaded() -> None:

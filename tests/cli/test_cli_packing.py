@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from crawlfleet.cli.commands import bundle_archive
-from crawlfleet.core import archives
+from crawlfleet.core.bundles import archives
 
 
 def project(folder: Path) -> Path:

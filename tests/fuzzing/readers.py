@@ -21,7 +21,7 @@ import zstandard
 from crawlfleet.adapters.sinks.csv import CommaSeparated
 from crawlfleet.adapters.sinks.jsonl import JsonLines
 from crawlfleet.adapters.sinks.warc import Archive
-from crawlfleet.core.archives import BadArchive, look_into
+from crawlfleet.core.bundles.archives import BadArchive, look_into
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.core.urls.canonical import Canonicaliser
 from crawlfleet.core.urls.robots_rules import parse

@@ -5,7 +5,7 @@ def main() -> None:
     """The console script."""
     import sys
 
-    from crawlfleet.cli.shell.loading import loading
+    from crawlfleet.cli.shell.loop import loading
 
     with loading():
         from crawlfleet.cli.shell.program import create_app

@@ -55,8 +55,7 @@ from crawlfleet.model.admin_requests import (
 from crawlfleet.model.attention import Concern
 from crawlfleet.model.bundle import BundleView
 from crawlfleet.model.secret import SecretView
-from crawlfleet.model.statistics import Series, Statistics
-from crawlfleet.model.task_types import TaskTypeView
+from crawlfleet.model.statistics import Series, Statistics, TaskTypeView
 from crawlfleet.views.access import JoinTokenView, KeyView, NewJoinToken, NewKey
 from crawlfleet.views.audit_views import AuditView
 from crawlfleet.views.breakers import BreakerList, BreakerView

@@ -19,8 +19,7 @@ from crawlfleet.client.resources.secrets import SecretCalls
 from crawlfleet.client.resources.webhooks import WebhookCalls
 from crawlfleet.client.resources.workflows import WorkflowCalls
 from crawlfleet.model.attention import AttentionList, Concern
-from crawlfleet.model.statistics import Series, Statistics
-from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
+from crawlfleet.model.statistics import Series, Statistics, TaskTypePage, TaskTypeView
 from crawlfleet.tls import Trust
 from crawlfleet.views.tasks import (
     EventPage,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import psutil  # type: ignore[import-untyped]
 
-from crawlfleet.addresses import is_any
 from crawlfleet.errors import ConfigError
+from crawlfleet.listening import is_any
 from crawlfleet.model.wire.node_protocol import PROTOCOL
 from crawlfleet.telemetry import Component, logger
 

@@ -6,15 +6,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from crawlfleet.model.cluster import (
+from crawlfleet.model.project import (
+    DEFAULT_PROJECT,
     ClusterSettings,
+    ClusterStatus,
     Interval,
     LogLevel,
     Slots,
     StrategyName,
     Timeout,
 )
-from crawlfleet.model.project import DEFAULT_PROJECT, ClusterStatus
 from crawlfleet.model.requests import MAX_BATCH
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import ErrorClass, TaskStatus

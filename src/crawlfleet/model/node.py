@@ -8,8 +8,6 @@ import msgspec
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources, Usage
 
-Capability = bool | float | str | list[str]
-
 
 class NodeStatus(StrEnum):
     PENDING = "pending"

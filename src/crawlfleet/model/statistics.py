@@ -1,6 +1,7 @@
 """How the fleet does, in numbers."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -69,3 +70,19 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """How many there are in each state."""
     health: dict[str, int]
     """How many nodes are how healthy."""
+
+
+class TaskTypeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A task type, and how its tasks are written."""
+
+    name: str
+    summary: str
+    parameters: dict[str, Any] | None
+    """A JSON schema, whole in itself; `null` where the master does not know it."""
+    nodes: int
+    """How many nodes that are online have an executor for it."""
+
+
+class TaskTypePage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[TaskTypeView]
+    next_cursor: str | None

@@ -10,11 +10,36 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.model.bundle import BundleRef
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.quality import Expectations
 from crawlfleet.model.resources import NOTHING, Resources
-from crawlfleet.model.step import StepRef
+
+
+class StepRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One instance of a step. The id of its task follows from these: it cannot be made twice."""
+
+    run_id: str
+    step: str
+    attempt: int = 1
+    """Grows when the step is done anew in the same run."""
+    index: int = 0
+    """Which of the instances, for a step with `for_each`."""
+
+
+UPDATE: Final = ":update"
+COMPLETE: Final = ":complete"
+PROGRESSED: Final = "task.progressed"
+"""The kind of events that tell how far a task has got, of those that somebody is told of."""
+
+
+class Callback(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the call-backs of a task or a run go, and whose secret signs them."""
+
+    url: str
+    """What `:update` and `:complete` are added to."""
+    webhook_id: str
+    """The webhook of the format `callback` that carries them."""
+
 
 EMPTY_OBJECT: Final = msgspec.Raw(b"{}")
 JSON_NULL: Final = msgspec.Raw(b"null")

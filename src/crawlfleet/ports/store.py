@@ -15,11 +15,10 @@ from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.change import Change as Change
 from crawlfleet.model.change import Claim as Claim
-from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import ErrorClass, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.history import History

@@ -12,8 +12,7 @@ from crawlfleet.model.log import LogLevel
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.quality import Expectations
 from crawlfleet.model.resources import Resources
-from crawlfleet.model.step import StepRef
-from crawlfleet.model.task import ExecutionStatus, RetryPolicy, TaskError, TaskStatus
+from crawlfleet.model.task import ExecutionStatus, RetryPolicy, StepRef, TaskError, TaskStatus
 from crawlfleet.views.quotas import QuotaHold
 
 

@@ -123,13 +123,6 @@ class RotatedArchive(Archives):
     MAKE = staticmethod(sink_makers.rotated_archive)
 
 
-class Segments(Lines):
-    MAKE = staticmethod(sink_makers.segments)
-
-    def spoil(self, folder: Path) -> None:
-        next((folder / "segments" / "c-1").iterdir()).unlink()
-
-
 class SqliteRows(Files):
     MAKE = staticmethod(sink_makers.sqlite_rows)
 
@@ -210,10 +203,6 @@ class TestRotatedArchive(RotatedArchive, SinkSuite):
     pass
 
 
-class TestSegments(Segments, SinkSuite):
-    pass
-
-
 class TestSqliteRows(SqliteRows, SinkSuite):
     pass
 
@@ -240,11 +229,6 @@ class TestKilledRotatedRows(RotatedGzipRows, CrashingSinkSuite):
 
 @pytest.mark.slow
 class TestKilledArchive(RotatedArchive, CrashingSinkSuite):
-    pass
-
-
-@pytest.mark.slow
-class TestKilledSegments(Segments, CrashingSinkSuite):
     pass
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from crawlfleet.core.pages.page_signs import blocked, in_place_of_rules, soft_404, worth_a_look
-from crawlfleet.core.pages.plural import plural
+from crawlfleet.core.pages.selectors import plural
 from crawlfleet.core.urls.robots_tags import Directives, from_headers, from_words
 
 ANUBIS = b"<script async src=/.within.website/x/cmd/anubis/static/js/main.mjs></script>"

@@ -1,7 +1,6 @@
 """What is known of the environments of nodes."""
 
-from crawlfleet.core.placement.fleet import REMEMBERED_FEATURES, Fleet
-from crawlfleet.core.placement.readiness import Readiness
+from crawlfleet.core.placement.fleet import REMEMBERED_FEATURES, Fleet, Readiness
 from crawlfleet.model.bundle import MOST_TOLD
 from tests.core.placement_worlds import fleet_of, make_node
 

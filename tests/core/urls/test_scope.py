@@ -3,8 +3,7 @@ import time
 import pytest
 
 from crawlfleet.core.urls.canonical import host_key
-from crawlfleet.core.urls.extensions import unwanted_endings
-from crawlfleet.core.urls.scope import Territory, problems
+from crawlfleet.core.urls.scope import Territory, problems, unwanted_endings
 from crawlfleet.core.urls.suffixes import Suffixes
 from crawlfleet.core.urls.traps import Variants
 from crawlfleet.model.crawl.parameters import Limits, Scope

@@ -9,9 +9,8 @@ from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.features.webhooks.progress_events import Headway
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.log import Progress
-from crawlfleet.model.task import Execution, Shard, Task, TaskStatus
+from crawlfleet.model.task import Callback, Execution, Shard, Task, TaskStatus
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
 
 

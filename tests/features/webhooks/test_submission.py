@@ -11,10 +11,10 @@ from crawlfleet.features.webhooks.model import DeliveryStatus, Format, Webhook
 from crawlfleet.features.webhooks.rules import callbacks
 from crawlfleet.features.webhooks.rules.signing import is_signed
 from crawlfleet.features.webhooks.views import WebhookPatch
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.log import Progress
 from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import WebhookSettings
+from crawlfleet.model.task import Callback
 from crawlfleet.model.wire.node_protocol import Assignment, Note, NoteBatch, ReportKind
 from crawlfleet.ports.sender import Parcel, Sent
 from crawlfleet.testing.simulation.clock import run_simulated

@@ -31,11 +31,6 @@ def host_range(host: int) -> tuple[int, int]:
     return host << HOST_SHIFT, (host + 1) << HOST_SHIFT
 
 
-def priority_of(key: int) -> int:
-    """The priority, cut to what a key can hold."""
-    return HIGHEST - (key >> PLACE_BITS & 2**PRIORITY_BITS - 1)
-
-
 def known_at(depth: int, place: int) -> int:
     """What is kept of a known URL: `deeper_than` compares it without taking it apart."""
     return depth << PLACE_BITS | place

@@ -21,8 +21,7 @@ from crawlfleet.model.admin_requests import (
     ConfigurationView,
     RollbackRequest,
 )
-from crawlfleet.model.cluster import ClusterConfiguration
-from crawlfleet.model.project import Cluster, ClusterStatus
+from crawlfleet.model.project import Cluster, ClusterConfiguration, ClusterStatus
 from crawlfleet.views.presenting import moment
 
 

@@ -11,8 +11,7 @@ from crawlfleet.api.examples import dashboard as examples
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.model.attention import AttentionList
 from crawlfleet.model.node import NodeStatus
-from crawlfleet.model.statistics import Series
-from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
+from crawlfleet.model.statistics import Series, TaskTypePage, TaskTypeView
 
 LONGEST_MINUTES: Final = 60
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import typer
 
-from crawlfleet.core.archives import MOST_FILES, MOST_UNPACKED_BYTES
+from crawlfleet.core.bundles.archives import MOST_FILES, MOST_UNPACKED_BYTES
 
 LEFT_OUT: Final = (
     *(

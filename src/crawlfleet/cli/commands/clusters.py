@@ -14,8 +14,7 @@ from crawlfleet.cli.shell.batch_orders import Ids, order_each
 from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, span, state, table
 from crawlfleet.model.admin_requests import ClusterHealth, ClusterView, ConfigurationView
-from crawlfleet.model.cluster import ClusterSettings
-from crawlfleet.model.project import DEFAULT_PROJECT
+from crawlfleet.model.project import DEFAULT_PROJECT, ClusterSettings
 from crawlfleet.model.resources import Resources
 
 Settings = Annotated[

@@ -103,7 +103,7 @@ async def show(desk: Desk, id: Id) -> None:
 
 async def work(desk: Desk, id: Id) -> None:
     """Show who does what in a crawl: shards, partitions, hosts, and who else visits them."""
-    from crawlfleet.cli.commands.crawl_work import draw_work
+    from crawlfleet.cli.commands.crawl_work_display import draw_work
 
     found = await desk.fleet.crawl_work(id)
     desk.output.show(found, lambda: draw_work(found))

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, table, tree
 from crawlfleet.errors import NotFound
-from crawlfleet.model.task_types import TaskTypeView
+from crawlfleet.model.statistics import TaskTypeView
 from crawlfleet.views.sign_in import SessionView
 
 

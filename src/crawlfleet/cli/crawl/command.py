@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.command import (
     ApiKey,
     Authorities,
@@ -17,7 +16,8 @@ from crawlfleet.cli.shell.command import (
     DataFolder,
     add_command,
 )
-from crawlfleet.cli.shell.loading import loading
+from crawlfleet.cli.shell.connection import Access
+from crawlfleet.cli.shell.loop import loading
 from crawlfleet.cli.shell.output import Output
 from crawlfleet.stop_signals import on_stop_signal
 
@@ -244,8 +244,7 @@ def crawl(
     )
     state = CrawlState.of(outputs, parameters, on_fleet=on_fleet)
     if on_fleet:
-        from crawlfleet.cli.crawl.fleet import Order
-        from crawlfleet.cli.crawl.fleet_crawl_command import crawl_on_fleet, explain_on_fleet
+        from crawlfleet.cli.crawl.fleet import Order, crawl_on_fleet, explain_on_fleet
 
         order = Order(
             parameters=parameters,

@@ -5,33 +5,42 @@ what was asked (the idempotency key), and is written down beside the other state
 """
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.cli.crawl.display import REMEDIES, Display
+from crawlfleet.cli.crawl.display import REMEDIES, Display, print_explanation
 from crawlfleet.cli.crawl.download import PATIENCE_S, PAUSE_S, Download
 from crawlfleet.cli.crawl.outputs import OPTION, Output
 from crawlfleet.cli.crawl.progress import Sight, sight_from_afar, slowest_in
 from crawlfleet.cli.crawl.state import CrawlState, Sent
+from crawlfleet.cli.shell.command import reach
+from crawlfleet.cli.shell.connection import Access
 from crawlfleet.cli.shell.errors import FAILED, say
+from crawlfleet.cli.shell.loop import run
 from crawlfleet.cli.shell.output import span
+from crawlfleet.client import Client
 from crawlfleet.crawl.engine.build import checked
-from crawlfleet.crawl.engine.crawl import Summary
+from crawlfleet.crawl.engine.crawl import Explanation, Summary
 from crawlfleet.crawl.output.sinks import open_sink
-from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, MasterUnreachable, NotFound
+from crawlfleet.errors import (
+    ConfigError,
+    Conflict,
+    FieldProblem,
+    InvalidRequest,
+    MasterUnreachable,
+    NotFound,
+)
 from crawlfleet.features.crawls.views import CrawlView
 from crawlfleet.model.crawl.extraction import EmptyFields
 from crawlfleet.model.crawl.figures import CrawlFigures
 from crawlfleet.model.crawl.parameters import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.stop_signals import on_stop_signal
-
-if TYPE_CHECKING:
-    from crawlfleet.client import Client
 
 TASK_TYPE: Final = "web_crawl"
 INTERRUPTED: Final = 130
@@ -96,7 +105,7 @@ def key_of(request: Mapping[str, Any]) -> str:
 class FleetCrawl:
     """One crawl on a fleet, as the command sees it."""
 
-    def __init__(self, order: Order, state: CrawlState, display: Display, fleet: "Client") -> None:
+    def __init__(self, order: Order, state: CrawlState, display: Display, fleet: Client) -> None:
         self._order = order
         self._state = state
         self._display = display
@@ -293,7 +302,7 @@ class FleetCrawl:
         return 0 if summary.finished else ENDED_EARLY, summary
 
 
-async def complain(fleet: "Client", task_id: str) -> int:
+async def complain(fleet: Client, task_id: str) -> int:
     """Say why a crawl has not completed; the exit code."""
     task = await fleet.task(task_id)
     why = task.error.message if task.error else ""
@@ -367,3 +376,59 @@ def _differing(asked: Any, usual: Any) -> dict[str, Any]:
 def _another(key: str) -> str:
     """A key for the same crawl, done once more."""
     return f"{key}-{secrets.token_hex(4)}"
+
+
+def crawl_on_fleet(
+    order: Order, access: Access, state: CrawlState, *, quiet: bool
+) -> tuple[int, Summary | None]:
+    """Crawl, or go on watching: the exit code, and how it ended if it did and completed."""
+    check(order)
+    display = Display(quiet=quiet)
+    with state.held():
+        fleet = reach(access)
+        if order.fresh:
+            _forget(state, display)
+        elif (ended := state.finished()) is not None:
+            display.already_done(ended, state.name, on_fleet=True)
+            return 0, ended
+        state.begin(replacing=order.fresh)
+        display.begin(order.parameters, resumed=state.resumed, again=False)
+        return run(_crawl(order, fleet, state, display))
+
+
+def explain_on_fleet(access: Access, state: CrawlState, url: str) -> None:
+    """Say what became of a URL in the crawl that the same command began."""
+    sent = state.sent
+    if sent is None or not sent.task_id:
+        raise ConfigError(
+            f"no crawl of a fleet into {state.name} is known here; repeat its whole command, with "
+            "--why, or ask with `crawlfleet crawls why`"
+        )
+    told = run(_explanation(access, sent.task_id, url))
+    print_explanation(told)
+
+
+def _forget(state: CrawlState, display: Display) -> None:
+    """Begin anew; of an earlier crawl that may still run people ought to know."""
+    earlier = None
+    with contextlib.suppress(ConfigError):  # what cannot be read need not be known
+        earlier = state.sent
+    state.forget()
+    if earlier is not None and earlier.task_id:
+        display.say(
+            f"{earlier.task_id} is left as it is; if it still runs, `crawlfleet tasks cancel "
+            f"{earlier.task_id}` ends it"
+        )
+
+
+async def _crawl(
+    order: Order, fleet: Client, state: CrawlState, display: Display
+) -> tuple[int, Summary | None]:
+    async with fleet:
+        return await FleetCrawl(order, state, display, fleet).run()
+
+
+async def _explanation(access: Access, task_id: str, url: str) -> Explanation:
+    async with reach(access) as fleet:
+        told = await fleet.explain_url(task_id, url)
+    return Explanation(url=told.url, record=told.record, refused_by=told.refused_by, why=told.why)

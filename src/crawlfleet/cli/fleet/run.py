@@ -199,9 +199,9 @@ def worker(
     config_file: ConfigFile = None,
 ) -> None:
     """Start a worker: one node of a master's fleet."""
-    from crawlfleet.addresses import complete_url
     from crawlfleet.cli.fleet.credentials import preset
     from crawlfleet.compose.node import run_worker
+    from crawlfleet.listening import complete_url
 
     settings = _settings(
         config_file,

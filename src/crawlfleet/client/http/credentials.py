@@ -3,8 +3,8 @@
 from typing import Final
 from urllib.parse import urlsplit
 
-from crawlfleet.addresses import complete_url
 from crawlfleet.errors import ConfigError
+from crawlfleet.listening import complete_url
 
 EXAMPLE: Final = "http://127.0.0.1:8000"
 

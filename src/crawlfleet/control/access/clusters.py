@@ -14,9 +14,8 @@ from crawlfleet.core.placement.resources import subtract
 from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.model.admin_requests import ClusterHealth, ClusterPatch, ClusterRequest
 from crawlfleet.model.change import Change
-from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings
 from crawlfleet.model.node import CONNECTED, Node, NodeStatus
-from crawlfleet.model.project import Cluster, ClusterStatus
+from crawlfleet.model.project import Cluster, ClusterConfiguration, ClusterSettings, ClusterStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.ports.store import Store

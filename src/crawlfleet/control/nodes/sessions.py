@@ -33,12 +33,11 @@ from crawlfleet.core.tasks.assignments import stop_order
 from crawlfleet.core.tasks.lifecycle import NodeTrigger, move_node
 from crawlfleet.errors import Conflict, NotFound, Refused, Unauthenticated
 from crawlfleet.model.change import Change
-from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
-from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.project import DEFAULT_CLUSTER, NodeTerms
 from crawlfleet.model.requests import NodeChangeRequest
 from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.model.wire.node_protocol import (

@@ -8,8 +8,8 @@ import msgspec
 
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.access.projects import interval_of, timeout_of
-from crawlfleet.model.cluster import ClusterSettings, NodeTerms
 from crawlfleet.model.node import Session
+from crawlfleet.model.project import ClusterSettings, NodeTerms
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.model.wire.node_protocol import Heartbeat
 

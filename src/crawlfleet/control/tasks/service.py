@@ -21,14 +21,12 @@ from crawlfleet.features.secrets.service import Vault
 from crawlfleet.features.webhooks.submission import Carriers, carriers
 from crawlfleet.model.admin_requests import ProjectRequest
 from crawlfleet.model.bundle import BundleRef
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import TASK, make_id
 from crawlfleet.model.project import ClusterStatus, ProjectStatus
 from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.settings import TaskSettings
-from crawlfleet.model.step import StepRef
-from crawlfleet.model.task import JSON_NULL, TERMINAL, Task
+from crawlfleet.model.task import JSON_NULL, TERMINAL, Callback, StepRef, Task
 from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 

@@ -23,9 +23,16 @@ from crawlfleet.model.admin_requests import (
     ProjectRequest,
 )
 from crawlfleet.model.change import Change
-from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
-from crawlfleet.model.project import Cluster, ClusterStatus, Project, ProjectStatus
+from crawlfleet.model.project import (
+    Cluster,
+    ClusterConfiguration,
+    ClusterSettings,
+    ClusterStatus,
+    Project,
+    ProjectStatus,
+    configuration_id,
+)
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.views.quotas import QuotaPatch
 

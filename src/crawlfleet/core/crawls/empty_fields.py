@@ -7,7 +7,7 @@ something. Nobody sees that among thousands of them, so that a crawl says it.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from crawlfleet.core.pages.plural import plural
+from crawlfleet.core.pages.selectors import plural
 from crawlfleet.model.crawl.extraction import PAGES, EmptyFields, FieldPlan, Item, Plan, Query
 
 ENOUGH_PAGES: Final = 20

@@ -6,7 +6,7 @@ fleet is. Rows move when a node is dropped, so nothing outside may hold on to a 
 belong to the node's id: they survive a drop, and may be made before the node is known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -27,11 +27,67 @@ from crawlfleet.core.placement.filters import (
     closed_by,
     filter_names,
 )
-from crawlfleet.core.placement.readiness import Readiness
 from crawlfleet.core.placement.resources import UNITS, from_units, units
+from crawlfleet.model.bundle import MOST_TOLD
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
+
+
+class Readiness:
+    """Digests by node, and nodes by digest."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, dict[str, None]] = {}
+        """Of each node, the one heard of last at the end."""
+        self._nodes: dict[str, dict[str, None]] = {}
+        self._tell: set[str] = set()
+
+    def nodes(self, digest: str) -> Collection[str]:
+        """Those that have it."""
+        return self._nodes.get(digest, {}).keys()
+
+    def has(self, node_id: str, digest: str) -> bool:
+        return digest in self._digests.get(node_id, {})
+
+    def tells(self, node_id: str) -> bool:
+        """Whether a node ever said what it has; those of earlier versions do not."""
+        return node_id in self._tell
+
+    def add(self, node_id: str, digest: str) -> None:
+        """A node has one more; of too many, the one not heard of for longest is forgotten."""
+        digests = self._digests.setdefault(node_id, {})
+        digests.pop(digest, None)
+        digests[digest] = None
+        self._nodes.setdefault(digest, {})[node_id] = None
+        if len(digests) > MOST_TOLD:
+            self._take(node_id, next(iter(digests)))
+
+    def replace(self, node_id: str, digests: Iterable[str]) -> bool:
+        """A node says that it has these, and no others; whether that was not known."""
+        self._tell.add(node_id)
+        told = dict.fromkeys(digests)
+        before = self._digests.get(node_id, {}).keys()
+        is_news = before != told.keys()
+        for digest in before - told.keys():
+            self._take(node_id, digest)
+        for digest in told:
+            self.add(node_id, digest)
+        return is_news
+
+    def drop(self, node_id: str) -> None:
+        """The node is gone."""
+        self.replace(node_id, ())
+        self._digests.pop(node_id, None)
+        self._tell.discard(node_id)
+
+    def _take(self, node_id: str, digest: str) -> None:
+        del self._digests[node_id][digest]
+        nodes = self._nodes[digest]
+        del nodes[node_id]
+        if not nodes:
+            del self._nodes[digest]
+
 
 REMEMBERED_FEATURES: Final = 256
 FIRST_ROWS: Final = 16

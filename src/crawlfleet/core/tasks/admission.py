@@ -20,14 +20,12 @@ from crawlfleet.core.tasks.attempts import dedup_scope
 from crawlfleet.core.text.decode_errors import LONGEST_NAME, field_problem
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.bundle import BundleRef
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import RESOURCE_NAMES
-from crawlfleet.model.step import StepRef
-from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, RetryPolicy, Task
+from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, Callback, RetryPolicy, StepRef, Task
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 TASK_TYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,49}\Z")

@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborNode
 
 from crawlfleet.core.crawls.empty_fields import has_value
 from crawlfleet.core.pages import json_path
-from crawlfleet.core.pages.plural import plural
+from crawlfleet.core.pages.selectors import plural
 from crawlfleet.core.pages.values import absolute
 from crawlfleet.crawl.extract.containers import ANCHORS, choose, inside
 from crawlfleet.crawl.extract.fields import MOST, Field

@@ -17,8 +17,8 @@ from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.leases.prewarming import Warming
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version, has_changed
-from crawlfleet.core import archives
-from crawlfleet.core.archives import BadArchive, Contents
+from crawlfleet.core.bundles import archives
+from crawlfleet.core.bundles.archives import BadArchive, Contents
 from crawlfleet.errors import (
     Conflict,
     FieldProblem,

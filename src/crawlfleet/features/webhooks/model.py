@@ -8,8 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from crawlfleet.model.callback import UPDATE
-from crawlfleet.model.task import EMPTY_OBJECT
+from crawlfleet.model.task import EMPTY_OBJECT, UPDATE
 
 
 class Format(StrEnum):

@@ -23,11 +23,10 @@ from crawlfleet.features.webhooks.views import (
     WebhookPatch,
     WebhookRequest,
 )
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import WEBHOOK, make_id
-from crawlfleet.model.task import Task
+from crawlfleet.model.task import Callback, Task
 from crawlfleet.ports.courier import Courier
 from crawlfleet.ports.seal import Unsealable
 from crawlfleet.ports.sender import Sent

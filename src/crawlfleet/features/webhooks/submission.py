@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.webhooks.rules import callbacks
-from crawlfleet.model.callback import Callback
+from crawlfleet.model.task import Callback
 from crawlfleet.ports.store import Store
 
 Carriers = Mapping[tuple[str, str], Callback | FieldProblem]

@@ -10,12 +10,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.isolation import DEMANDED, Level
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.quality import Expectations
 from crawlfleet.model.requests import Priority
-from crawlfleet.model.task import EMPTY_OBJECT, RetryPolicy
+from crawlfleet.model.task import EMPTY_OBJECT, Callback, RetryPolicy
 
 MOST_STEPS: Final = 10_000
 MOST_INSTANCES: Final = 10_000

@@ -31,8 +31,7 @@ from crawlfleet.features.workflows.run_state import LiveRun
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.quality import Decision as Said
-from crawlfleet.model.step import StepRef
-from crawlfleet.model.task import TERMINAL, TaskStatus
+from crawlfleet.model.task import TERMINAL, StepRef, TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger

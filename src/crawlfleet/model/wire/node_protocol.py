@@ -10,10 +10,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from crawlfleet.model.bundle import MOST_TOLD, BundleRef
-from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.log import LogPart, Progress
-from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.project import DEFAULT_CLUSTER, NodeTerms
 from crawlfleet.model.resources import NOTHING, Resources, Usage
 from crawlfleet.model.task import JSON_NULL, TaskError
 

@@ -18,12 +18,18 @@ from crawlfleet.features.schedules.model import (
 )
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle, BundleKind, BundleRef, BundleVersion
-from crawlfleet.model.callback import Callback
-from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.node import Health, Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, ClusterStatus, Project, ProjectStatus
+from crawlfleet.model.project import (
+    Cluster,
+    ClusterConfiguration,
+    ClusterSettings,
+    ClusterStatus,
+    Project,
+    ProjectStatus,
+    configuration_id,
+)
 from crawlfleet.model.quality import (
     CountRange,
     Drift,
@@ -35,13 +41,14 @@ from crawlfleet.model.quality import (
 )
 from crawlfleet.model.resources import Resources, Usage
 from crawlfleet.model.secret import Secret
-from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import (
     Backoff,
+    Callback,
     ErrorClass,
     Execution,
     ExecutionStatus,
     RetryPolicy,
+    StepRef,
     Task,
     TaskError,
     TaskStatus,

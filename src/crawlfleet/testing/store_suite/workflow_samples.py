@@ -14,7 +14,7 @@ from crawlfleet.features.workflows.model import (
     step_row_id,
     version_row_id,
 )
-from crawlfleet.model.callback import Callback
+from crawlfleet.model.task import Callback
 from crawlfleet.testing.store_suite.samples import AWKWARD, NOW, _make
 
 

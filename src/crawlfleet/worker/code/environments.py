@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.core import archives
-from crawlfleet.core.archives import BadArchive, Contents
+from crawlfleet.core.bundles import archives
+from crawlfleet.core.bundles.archives import BadArchive, Contents
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NoCode

@@ -14,7 +14,7 @@ from typing import Final
 from crawlfleet import telemetry
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.event_loop import report_failure
-from crawlfleet.model.cluster import NodeTerms
+from crawlfleet.model.project import NodeTerms
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.wire.node_protocol import (
     Heartbeat,

@@ -13,7 +13,7 @@ from crawlfleet.errors import FieldProblem
 from crawlfleet.features.workflows.model import Kind, Parameter
 from crawlfleet.features.workflows.rules import document, validation
 from crawlfleet.features.workflows.rules.requests import request_of, task_id
-from crawlfleet.model.step import StepRef
+from crawlfleet.model.task import StepRef
 
 
 class Fetch(msgspec.Struct, forbid_unknown_fields=True):

@@ -12,11 +12,10 @@ from crawlfleet.features.schedules.model import Firing, Schedule
 from crawlfleet.features.webhooks.model import Delivery, Webhook
 from crawlfleet.features.workflows.model import Run, RunStep, Workflow, WorkflowVersion
 from crawlfleet.model.bundle import Bundle
-from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
-from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
 from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task

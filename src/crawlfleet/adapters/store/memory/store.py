@@ -35,11 +35,10 @@ from crawlfleet.adapters.store.memory.table import Table
 from crawlfleet.adapters.store.single_master import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER, Claim, Signed
-from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.model.usage import UsageSums
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter

@@ -22,11 +22,10 @@ from crawlfleet.adapters.store.sql.webhooks import SqlWebhooks
 from crawlfleet.adapters.store.sql.workflows import SqlWorkflows
 from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.bundle import Bundle
-from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.store import Change, Claim, Committed, Lead, Leadership, TaskFilter

@@ -14,9 +14,8 @@ from crawlfleet.errors import FieldProblem
 from crawlfleet.features.webhooks.model import Format, Webhook
 from crawlfleet.features.webhooks.rules.webhooks import web_problem
 from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, RunStep
-from crawlfleet.model.callback import COMPLETE, PROGRESSED, UPDATE, Callback
 from crawlfleet.model.event import Event
-from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+from crawlfleet.model.task import COMPLETE, PROGRESSED, TERMINAL, UPDATE, Callback, Task, TaskStatus
 
 FIELD: Final = "callback_url"
 AMBIGUOUS: Final = re.compile(r"[\\;]|%(?:2f|5c|3b|25)", re.IGNORECASE)

@@ -24,10 +24,9 @@ from crawlfleet.features.webhooks.rules import callbacks
 from crawlfleet.features.webhooks.rules.letters import letter_of
 from crawlfleet.features.webhooks.rules.signing import signature
 from crawlfleet.features.workflows.model import Run, RunStep
-from crawlfleet.model.callback import PROGRESSED
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
-from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
+from crawlfleet.model.task import PROGRESSED, TERMINAL, RetryPolicy, Task, TaskStatus
 from crawlfleet.ports.sender import Parcel, Sent
 
 MOST_BODY_BYTES: Final = 65_536

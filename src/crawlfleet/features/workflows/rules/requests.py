@@ -9,7 +9,7 @@ from crawlfleet.core.quality.expectations import in_series, of_step
 from crawlfleet.features.workflows.model import TaskOptions, WorkflowDocument
 from crawlfleet.model.ids import ALPHABET, TASK, instant_digits
 from crawlfleet.model.requests import TaskRequest
-from crawlfleet.model.step import StepRef
+from crawlfleet.model.task import StepRef
 
 _OPTIONS: Final = TaskOptions.__struct_fields__
 

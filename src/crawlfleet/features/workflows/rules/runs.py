@@ -21,10 +21,9 @@ from crawlfleet.features.workflows.model import (
 )
 from crawlfleet.features.workflows.rules.plan import Plan
 from crawlfleet.features.workflows.rules.requests import task_id
-from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
-from crawlfleet.model.step import StepRef
+from crawlfleet.model.task import Callback, StepRef
 
 KEY_LASTS_S: Final = 7 * 86_400.0
 """So long the same idempotency key gives the same run."""

@@ -2,8 +2,7 @@
 
 import pytest
 
-from crawlfleet.core.archives import look_into
-from crawlfleet.core.spiders import spiders_in
+from crawlfleet.core.bundles.archives import look_into, spiders_in
 from tests.code_archives import packed
 
 QUOTES = """

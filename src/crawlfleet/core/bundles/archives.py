@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.core import requirements
-from crawlfleet.core.requirements import BadRequirement
-from crawlfleet.core.spiders import MOST_SPIDERS, spiders_in
+from crawlfleet.core.bundles import requirements
+from crawlfleet.core.bundles.requirements import BadRequirement
+from crawlfleet.core.bundles.spiders import MOST_SPIDERS, spiders_in
 from crawlfleet.model.bundle import MOST_ARCHIVE_BYTES, BundleKind
 
 MOST_FILES: Final = 5_000

@@ -7,9 +7,8 @@ import warnings
 
 import pytest
 
-from crawlfleet.core import archives, requirements
-from crawlfleet.core.archives import BadArchive
-from crawlfleet.core.requirements import BadRequirement
+from crawlfleet.core.bundles import archives, requirements
+from crawlfleet.core.bundles.archives import BadArchive, BadRequirement
 from crawlfleet.model.bundle import BundleKind
 from tests.code_archives import entry, packed
 

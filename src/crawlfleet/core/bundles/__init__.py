@@ -1,0 +1,1 @@
+"""Rules for bundles of user code: archives, requirements, names of spiders."""
