@@ -23,7 +23,7 @@ endif
 export PYTHONDONTWRITEBYTECODE :=
 
 # Debian packages that tests need; put there by `make servers` where missing.
-SERVER_PACKAGES := chromium postgresql redis-server strace iproute2 libfaketime nftables systemd
+SERVER_PACKAGES := chromium postgresql redis-server strace iproute2 libfaketime systemd
 # These only where a program is missing: it may have come from elsewhere.
 NODE_PACKAGES := nodejs npm
 COMPILER_PACKAGES := gcc libc6-dev python3-dev

@@ -258,15 +258,6 @@ def test_networks_are_checked_before_anybody_relies_on_them(
     assert "crawlfleet.toml:1" in message
 
 
-def test_raw_tcp_without_a_network_is_refused(places: dict[str, Path]) -> None:
-    toml = '[worker.sandbox]\nnetwork = "none"\nraw_tcp = true\n'
-    told = refusal(places, toml=toml)
-    assert "worker.sandbox.raw_tcp" in told
-    assert "crawlfleet.toml:3" in told
-    assert "set worker.sandbox.network to public" in told
-    assert load(places, toml.replace("none", "public")).settings.worker.sandbox.raw_tcp
-
-
 @pytest.mark.parametrize(
     ("folder", "is_refused"),
     [

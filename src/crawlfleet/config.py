@@ -377,10 +377,6 @@ def _contradictions(values: Mapping[str, Any], given: Mapping[str, _Given]) -> l
         )
         if value(name) and not value(needed)
     ]
-    if value("worker.sandbox.raw_tcp") and value("worker.sandbox.network") == "none":
-        raw_tcp = "worker.sandbox.raw_tcp"
-        why = "cells have no network. Leave it out, or set worker.sandbox.network to public"
-        complaints.append(_describe(raw_tcp, given[raw_tcp], why))
     timeout, interval = value("session.timeout_s"), value("session.heartbeat_interval_s")
     if timeout > 2 * interval:
         return complaints

@@ -4,11 +4,8 @@ import pytest
 
 from crawlfleet.core.isolation import (
     NEEDS,
-    RAW_TCP,
-    allows_raw_tcp,
     at_level,
     demanded,
-    demands_raw_tcp,
     egress_of,
     level_of,
     limits_of,
@@ -134,21 +131,6 @@ def test_who_gets_a_cell(
 ) -> None:
     assert needs_cell(task_type, demand, settings) is confined
     assert needs_cell(task_type, demand, settings, has_bundle=True)
-
-
-def test_raw_tcp_is_for_those_who_demand_it() -> None:
-    assert demands_raw_tcp({RAW_TCP: True})
-    assert not demands_raw_tcp({"gpu": True})
-    assert needs_cell("http_fetch", None, SandboxSettings(), raw_tcp=True)
-    for demand in (True, False):
-        way = egress_of(Resources(), SandboxSettings(), allow_private=False, raw_tcp=demand)
-        assert way is not None
-        assert way.raw_tcp is demand
-    nowhere = SandboxSettings(network="none", raw_tcp=True)
-    assert egress_of(Resources(), nowhere, allow_private=False, raw_tcp=True) is None
-    assert not allows_raw_tcp(nowhere)
-    assert not allows_raw_tcp(SandboxSettings())
-    assert allows_raw_tcp(SandboxSettings(raw_tcp=True))
 
 
 def test_limits_come_from_the_allocation_and_else_from_the_node() -> None:

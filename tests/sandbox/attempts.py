@@ -24,13 +24,11 @@ libc.syscall.restype = ctypes.c_long
 VICTIMS = json.loads(os.environ.get("VICTIMS", "{}"))
 ARM = os.uname().machine == "aarch64"
 ATTEMPTS = {}
-RAW_ATTEMPTS = {}
-"""Those that make sense only where a cell has raw TCP."""
 
 
-def attempt(title, among=ATTEMPTS):
+def attempt(title):
     def register(function):
-        among[function.__name__] = (title, function)
+        ATTEMPTS[function.__name__] = (title, function)
         return function
 
     return register
@@ -495,7 +493,6 @@ def other_instructions():
 
 
 def connect(family, address):
-    """With raw TCP everything seems to be connected: who is refused is reset right afterwards."""
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.settimeout(2)
         sock.connect(address)
@@ -656,68 +653,6 @@ def private_by_proxy():
     return by_proxy([*private, f"{VICTIMS['address']}:{port}"])
 
 
-# With raw TCP
-
-
-@attempt("reach private networks and the master without the proxy, in every spelling", RAW_ATTEMPTS)
-def private_by_tcp():
-    hosts = (
-        *("10.0.0.1", "192.168.0.1", "172.16.0.1", "100.64.0.1", "169.254.170.2", "fd00:ec2::254"),
-        *("100.100.100.200", "fc00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::"),
-        *("::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", f"::ffff:{VICTIMS['address']}"),
-    )
-    told = set()
-    for host in (*hosts, VICTIMS["address"]):
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        for port in (80, 53, VICTIMS["port"]):
-            try:
-                return connect(family, (host, port))
-            except OSError as error:
-                told.add(error.errno)
-    # Whoever is refused by the agent is reset; everything else would be a chance.
-    raise OSError(max(told, key=lambda number: number == errno.ECONNRESET), "refused")
-
-
-@attempt("connect to the agent's doors themselves", RAW_ATTEMPTS)
-def doors_by_tcp():
-    tries = [lambda: connect(socket.AF_INET, ("127.0.0.1", 3129))]
-    tries.append(lambda: connect(socket.AF_INET6, ("::1", 3129)))
-    return any_of(*tries)
-
-
-@attempt("learn private addresses by name", RAW_ATTEMPTS)
-def private_names():
-    names = ("localhost", "localhost.localdomain", "metadata.google.internal", VICTIMS["hostname"])
-    for name in names:
-        labels = b"".join(bytes([len(each)]) + each.encode() for each in name.split("."))
-        for kind in (1, 28):
-            question = struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0)
-            question += labels + b"\0" + struct.pack("!HH", kind, 1)
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-                sock.settimeout(30)
-                sock.sendto(question, (VICTIMS["address"], 53))
-                answer = sock.recv(600)
-            if struct.unpack("!H", answer[6:8])[0]:
-                return f"{name} was answered {answer!r}"
-    raise OSError(errno.ECONNRESET, "no answer has an address")
-
-
-@attempt("change the routes and rules of its network", RAW_ATTEMPTS)
-def change_network():
-    def route():
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as asking:
-            wish = struct.pack("=BBBBBBBBI", 2, 8, 0, 0, 254, 4, 0, 1, 0)
-            wish += struct.pack("=HH4s", 8, 1, bytes([10, 0, 0, 0]))
-            wish += struct.pack("=HHI", 8, 4, 1)
-            asking.send(struct.pack("=IHHII", 16 + len(wish), 24, 0x605, 1, 0) + wish)
-            number = -struct.unpack_from("=i", asking.recv(4096), 16)[0]
-        if number:
-            raise OSError(number, os.strerror(number))
-        return "there is a new route"
-
-    return any_of(route, lambda: str(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)))
-
-
 # Limits: each of these gets a cell of its own.
 
 
@@ -845,7 +780,7 @@ def outlive():
 
 def main():
     for name in sys.argv[1:]:
-        _, function = (ATTEMPTS | RAW_ATTEMPTS)[name]
+        _, function = ATTEMPTS[name]
         try:
             told, held, number = function(), False, ""
         except OSError as error:

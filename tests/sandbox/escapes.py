@@ -43,12 +43,6 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "escapes.md"
 PLAIN_USER: Final = 65534
 SECRET_NAME: Final = "CRAWLFLEET_NODE_TOKEN"
 LIMITS: Final = Limits(cpu_cores=1, memory_mb=120, pids=40, disk_mb=16, files=128)
-WITH_RAW_TCP: Final = (
-    *("raw_socket", "packet_socket", "odd_sockets", "loopback", "own_address", "metadata"),
-    *("fast_open", "datagram", "unix_socket", "abstract_socket"),
-    *("loopback_by_proxy", "metadata_by_proxy", "private_by_proxy", *attempts.RAW_ATTEMPTS),
-)
-"""What has to do with the network, tried again in cells with raw TCP."""
 OWN_CELL: Final = (
     *("fork_bomb", "thread_bomb", "memory_hog", "memory_hogs", "memory_files"),
     *("disk_filler", "file_filler", "file_descriptors", "outlive", "kill_warden"),
@@ -156,11 +150,8 @@ def _own_address() -> str:
         return str(asking.getsockname()[0])
 
 
-async def try_all(
-    level: Level, folder: Path, names: Sequence[str], *, raw_tcp: bool = False
-) -> list[Outcome]:
-    """The outcome of each attempt at a level, as the user that runs this; in cells that have raw
-    TCP, if they are to."""
+async def try_all(level: Level, folder: Path, names: Sequence[str]) -> list[Outcome]:
+    """The outcome of each attempt at a level, as the user that runs this."""
     offer = offer_of(level)
     with victims(folder) as found:
         place = Premises(folder / "sandbox")
@@ -168,8 +159,7 @@ async def try_all(
             isolation=offer, place=place, judge=refused_by_lists, hidden=(str(folder / "data"),)
         )
         try:
-            way = Egress(raw_tcp=raw_tcp)
-            outcomes = await _outcomes(sandbox, offer, found, names, way)
+            outcomes = await _outcomes(sandbox, offer, found, names)
         finally:
             await sandbox.close()
         assert not list(place.cells.iterdir())
@@ -186,7 +176,6 @@ async def _outcomes(
     offer: Isolation,
     found: dict[str, Any],
     names: Sequence[str],
-    way: Egress,
 ) -> list[Outcome]:
     together = [name for name in names if name not in OWN_CELL]
     groups = [together] if together else []
@@ -198,7 +187,7 @@ async def _outcomes(
             limits=LIMITS,
             variables={"VICTIMS": json.dumps(found)},
             readable=(PROGRAM, found["setuid"]),
-            egress=way,
+            egress=Egress(),
         )
         run = await run_in_cell(sandbox, order)
         said = {line["name"]: line for line in run.lines if "name" in line}
@@ -313,21 +302,18 @@ def stage() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def outcomes_as(
-    user: int | None, level: Level, names: Sequence[str] = (), *, raw_tcp: bool = False
-) -> list[Outcome]:
+def outcomes_as(user: int | None, level: Level, names: Sequence[str] = ()) -> list[Outcome]:
     """The outcomes of a run in a process of its own, as another user if one is named."""
     with stage() as folder:
         mine = folder / "mine"
         mine.mkdir(mode=0o755)
         (mine / "setuid").symlink_to(folder / "setuid")
-        asked = (*(["--raw-tcp"] if raw_tcp else []), *names)
         which: tuple[str, ...] = ()  # root stays so by 0, and has a Python that all can run
         if user is not None:
             os.chown(mine, user, user)
             which = ("--as", str(user))
         done = subprocess.run(
-            [sys.executable, "-m", "tests.sandbox.escapes", *which, level, str(mine), *asked],
+            [sys.executable, "-m", "tests.sandbox.escapes", *which, level, str(mine), *names],
             cwd=Path(__file__).parents[2],
             env={**os.environ, SECRET_NAME: "f" * 64, "HOME": str(mine)},
             capture_output=True,
@@ -338,20 +324,16 @@ def outcomes_as(
     return [Outcome(*each) for each in json.loads(done.stdout)]
 
 
-def draw(
-    columns: dict[str, list[Outcome]], with_raw_tcp: dict[str, list[Outcome]], machine: str
-) -> str:
+def draw(columns: dict[str, list[Outcome]], machine: str) -> str:
     """The page of the docs."""
-    first = HEAD.format(machine=machine) + _table(columns, [*attempts.ATTEMPTS])
-    return first + RAW_HEAD + _table(with_raw_tcp, WITH_RAW_TCP)
+    return HEAD.format(machine=machine) + _table(columns)
 
 
-def _table(columns: dict[str, list[Outcome]], names: Sequence[str]) -> str:
+def _table(columns: dict[str, list[Outcome]]) -> str:
     heads = list(columns)
     lines = [f"| attempt | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     by_name = {head: {each.name: each for each in found} for head, found in columns.items()}
-    for name in names:
-        title, _ = (attempts.ATTEMPTS | attempts.RAW_ATTEMPTS)[name]
+    for name, (title, _) in attempts.ATTEMPTS.items():
         cells = []
         for head in heads:
             each = by_name[head].get(name)
@@ -374,18 +356,6 @@ root, on {machine}.
 L4 could not be run there: it has no controllers of cgroup version 2. \
 On a kernel of its own its limits hold, and 77 of these attempts are held; two could not be \
 judged there ([what was seen](../guides/sandbox.md#what-was-seen-and-what-was-not)).
-
-"""
-
-
-RAW_HEAD: Final = """
-## With raw TCP
-
-What has to do with the network, tried again in cells that have \
-[raw TCP](../guides/sandbox.md#raw-tcp) beside the proxy, and some more. Every connection seems \
-to be made there, and is reset by the agent when its guard refuses it: an attempt counts as held \
-if it was reset and heard nothing. That names are resolved, and public addresses connected to, is \
-what raw TCP is for.
 
 """
 
@@ -415,22 +385,15 @@ def main() -> None:
         become(int(sys.argv[2]), sys.argv[3:])
     if len(sys.argv) > 2:
         level, folder = Level(sys.argv[1]), Path(sys.argv[2])
-        raw_tcp = "--raw-tcp" in sys.argv[3:]
-        names = [each for each in sys.argv[3:] if each != "--raw-tcp"]
-        names = names or [*(WITH_RAW_TCP if raw_tcp else attempts.ATTEMPTS)]
-        found = asyncio.run(try_all(level, folder, names, raw_tcp=raw_tcp))
+        found = asyncio.run(try_all(level, folder, sys.argv[3:] or [*attempts.ATTEMPTS]))
         sys.stdout.write(json.dumps(found))
         return
     highest = level_of(frozenset(probe.look().layers))
     columns = {highest.value: outcomes_as(None, highest)}
     for level in (Level.L2, Level.L1, Level.L0):
         columns[level.value] = outcomes_as(PLAIN_USER, level)
-    raw = {
-        highest.value: outcomes_as(None, highest, raw_tcp=True),
-        Level.L2.value: outcomes_as(PLAIN_USER, Level.L2, raw_tcp=True),
-    }
     release = re.sub(r"[^0-9.].*", "", os.uname().release)
-    PAGE.write_text(draw(columns, raw, f"Linux {release}"), encoding="utf-8")
+    PAGE.write_text(draw(columns, f"Linux {release}"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,19 +13,17 @@ import pytest
 
 from crawlfleet.core.isolation import level_of
 from crawlfleet.core.network.egress import refused_by_lists
-from crawlfleet.model.isolation import Egress, Isolation, Layer, Level
+from crawlfleet.model.isolation import Isolation, Layer, Level
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import CellOrder
-from crawlfleet.sandbox import launcher, probe
+from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.folder import Premises
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.sandbox.network.proxy import EgressProxy, Judge
 from crawlfleet.testing.cells import Ear, look_around, offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
-from tests.sandbox.network.test_raw_tcp import Here
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 
@@ -55,7 +53,9 @@ def fork_all():
     return [birth(), count]
 def hear_again(port, size):
     began = time.monotonic()
-    with socket.create_connection(("10.1.2.3", port)) as way:
+    with socket.create_connection(("127.0.0.1", 3128)) as way:
+        way.sendall(b"CONNECT 127.0.0.1:%d HTTP/1.1\\r\\n\\r\\n" % port)
+        assert way.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         way.sendall(bytes(size))
         way.shutdown(socket.SHUT_WR)
         while data := way.recv(1 << 16): size -= len(data)
@@ -145,15 +145,10 @@ def test_each_is_used_once_and_holds_what_its_task_was_given(
 
 
 def test_all_limits_of_a_task_hold_in_one_that_was_there_before_it(
-    tmp_path: Path, best: Isolation, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, best: Isolation
 ) -> None:
-    if best.level < Level.L3 or best.no_raw_tcp:
-        pytest.skip(f"only {best.level} here, {best.no_raw_tcp}")
-
-    def proxy(rules: Egress, *, judge: Judge) -> EgressProxy:
-        return EgressProxy(rules, judge=judge, dialler=Here(allow_private=True, connect_s=5))
-
-    monkeypatch.setattr(launcher, "EgressProxy", proxy)
+    if best.level < Level.L3:
+        pytest.skip(f"only {best.level} here")
 
     async def scenario() -> None:
         sandbox = LocalSandbox(
@@ -163,7 +158,7 @@ def test_all_limits_of_a_task_hold_in_one_that_was_there_before_it(
             slots=2,
             python_allow=("usercode:*",),
             allow_private=True,
-            sandbox=SandboxSettings(processes=8, raw_tcp=True),
+            sandbox=SandboxSettings(processes=8),
         )
         pool = ProcessPool(settings, sandbox=sandbox)
         server = await asyncio.start_server(say_again, "127.0.0.1", 0)
@@ -172,7 +167,7 @@ def test_all_limits_of_a_task_hold_in_one_that_was_there_before_it(
         async def within(function: str, *args: object, **given: float) -> list[float]:
             await until_there_are(sandbox, 1)
             asked_at = uptime_s()
-            attempt = await run(pool, function, *args, given=given, raw_tcp=True)
+            attempt = await run(pool, function, *args, given=given)
             assert attempt.error is None, attempt.error
             born, *found = msgspec.json.decode(attempt.data or b"")
             assert born < asked_at
@@ -180,7 +175,7 @@ def test_all_limits_of_a_task_hold_in_one_that_was_there_before_it(
 
         try:
             for _ in range(2):
-                assert (await run(pool, "look", raw_tcp=True)).error is None
+                assert (await run(pool, "look")).error is None
             (share,) = await within("spin", 1.0, cpu_cores=0.2)
             assert share < 0.35
             (count,) = await within("fork_all")

@@ -11,7 +11,6 @@ from crawlfleet.model.isolation import Level
 from crawlfleet.sandbox import probe
 from tests.sandbox import attempts, escapes
 
-SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("escapes"),  # whether one lives on is seen among all processes
@@ -46,15 +45,6 @@ def test_lower_levels_hold_what_the_docs_say(level: Level) -> None:
     assert wrong == {}
 
 
-@pytest.mark.parametrize("user", [None, escapes.PLAIN_USER] if SOAK else [None])
-def test_raw_tcp_opens_nothing_else(user: int | None) -> None:
-    highest = level_of(frozenset(probe.look().layers))
-    level = highest if user is None else Level.L2
-    outcomes = escapes.outcomes_as(user, level, raw_tcp=True)
-    assert [each for each in outcomes if not each.held] == []
-    assert [each.name for each in outcomes] == [*escapes.WITH_RAW_TCP]
-
-
 @pytest.mark.parametrize("level", [Level.L1, Level.L0])
 def test_a_worker_that_is_root_lends_nothing_of_it_at_any_level(level: Level) -> None:
     names = (
@@ -69,5 +59,5 @@ def test_a_worker_that_is_root_lends_nothing_of_it_at_any_level(level: Level) ->
 
 def test_the_table_has_every_attempt() -> None:
     text = Path(escapes.PAGE).read_text()
-    titles = [title for title, _ in (attempts.ATTEMPTS | attempts.RAW_ATTEMPTS).values()]
+    titles = [title for title, _ in attempts.ATTEMPTS.values()]
     assert [title for title in titles if f"| {title} |" not in text] == []

@@ -385,14 +385,15 @@ def test_only_what_it_adds_to_a_folder_counts(
 
 NO_PORTS = """
 import sys
-from crawlfleet.sandbox import kernel, landlock, inmate
+from crawlfleet.sandbox.cell import setup
+from crawlfleet.sandbox.kernel import landlock, syscalls
 from crawlfleet.model.isolation import Layer
 from crawlfleet.sandbox.spec import CellSpec
 real = landlock.version
 landlock.version = lambda: min(real(), 3)
-kernel.forbid_new_privileges()
+syscalls.forbid_new_privileges()
 layers = (Layer.NO_NEW_PRIVILEGES, Layer.SECCOMP, Layer.LANDLOCK)
-inmate._restrict(CellSpec(layers=layers, scratch="/", readable=("/",), proxy_port=3128))
+setup._restrict(CellSpec(layers=layers, scratch="/", readable=("/",), proxy_port=3128))
 import socket
 for family in (socket.AF_INET, socket.AF_INET6):
     try: socket.socket(family)

@@ -241,25 +241,6 @@ def test_a_level_that_the_node_lacks_is_refused(tmp_path: Path) -> None:
     assert "L3 is demanded, but this node only offers L0" in attempt.error.message
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        ({"raw_tcp": False}, "does not allow it"),
-        ({"raw_tcp": True, "network": "none"}, "does not allow it"),
-        ({"raw_tcp": True}, "no network of their own"),
-    ],
-)
-def test_raw_tcp_that_the_node_cannot_give_is_refused(
-    tmp_path: Path, settings: dict[str, object], why: str
-) -> None:
-    async def scenario(pool: ProcessPool) -> Attempt:
-        return await pool.run(make_assignment("sleep", {"seconds": 0}, raw_tcp=True), Watch())
-
-    attempt = with_pool(tmp_path, scenario, **settings)
-    assert attempt.error is not None
-    assert why in attempt.error.message
-
-
 def test_other_work_stays_in_the_pool_unless_it_demands_a_cell(tmp_path: Path) -> None:
     async def scenario(pool: ProcessPool) -> list[dict[str, float]]:
         watch = Watch()

@@ -3319,11 +3319,6 @@ export interface components {
              */
             parent_id?: string | null;
             /**
-             * @description Whether it needs TCP connections that know of no proxy.
-             * @default false
-             */
-            raw_tcp?: boolean;
-            /**
              * @description The names of those that it is given; the node fetches their values with `:secrets`.
              * @default []
              */

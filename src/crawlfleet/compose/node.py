@@ -11,7 +11,7 @@ import msgspec
 from crawlfleet import config
 from crawlfleet.adapters.machine import Machine
 from crawlfleet.adapters.uv import UvInstall, find_uv
-from crawlfleet.core.isolation import LABEL, RAW_TCP, allows_raw_tcp, choose
+from crawlfleet.core.isolation import LABEL, choose
 from crawlfleet.core.isolation import offered as isolation_offer
 from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.crawl.engine.gc import look_seldom
@@ -59,7 +59,6 @@ async def run_worker(
         judge=refused_by_lists,
         folder=identity.with_suffix(".cells"),
         hidden=(str(config.data_dir(settings)), str(identity)),
-        raw_tcp=allows_raw_tcp(confined),
         spares=confined.spare_cells,
     )
     workshop = workshop_of(
@@ -169,7 +168,6 @@ async def _registration(
         capabilities={
             **settings.capabilities,
             **(isolation_offer(isolation) if isolation else {}),
-            **({RAW_TCP: True} if isolation and allows_raw_tcp(settings.sandbox) else {}),
             **({BUNDLES_OFFERED: True} if settings.bundles else {}),
             SECRETS_TAKEN: True,
         },

@@ -19,8 +19,6 @@ MISSING: Final = "isolation_missing"
 """Under which it lists what it lacks, each with the reason; for people alone."""
 LABEL: Final = "isolation"
 LONGEST_REASON: Final = 150
-RAW_TCP: Final = "raw_tcp"
-"""Under which a node says that it lets cells have raw TCP, and a task that it needs that."""
 
 _LIMITS: Final = frozenset({Layer.RLIMITS, Layer.WATCHDOG})
 _CALLS: Final = frozenset({Layer.NO_NEW_PRIVILEGES, Layer.SECCOMP})
@@ -64,10 +62,7 @@ def at_level(level: Level, found: Isolation) -> tuple[Isolation, tuple[Layer, ..
     lacking = tuple(layer for layer in Layer if layer in NEEDS[level] - has)
     wanted = NEEDS[level] | _BEYOND[level]
     layers = tuple(layer for layer in Layer if layer in wanted & has)
-    offer = Isolation(
-        level=level, layers=layers, missing=found.missing, no_raw_tcp=found.no_raw_tcp
-    )
-    return offer, lacking
+    return Isolation(level=level, layers=layers, missing=found.missing), lacking
 
 
 def choose(wanted: str, found: Isolation) -> tuple[Isolation, tuple[Layer, ...]]:
@@ -92,11 +87,6 @@ def offered(isolation: Isolation) -> dict[str, bool | float | str | list[str]]:
     }
 
 
-def demands_raw_tcp(capabilities: Mapping[str, Any]) -> bool:
-    """Whether a task needs connections that know of no proxy."""
-    return bool(capabilities.get(RAW_TCP))
-
-
 def demanded(capabilities: Mapping[str, Any]) -> Level | None:
     """The lowest level that a task accepts; `None` when it does not say."""
     number = capabilities.get(CAPABILITY)
@@ -105,22 +95,16 @@ def demanded(capabilities: Mapping[str, Any]) -> Level | None:
     return next((level for level in Level if level.number >= number), Level.L4)
 
 
-def allows_raw_tcp(settings: SandboxSettings) -> bool:
-    """Whether a node gives it to those who demand it; what has no network cannot."""
-    return settings.raw_tcp and settings.network != "none"
-
-
 def needs_cell(
     task_type: str,
     demand: Level | None,
     settings: SandboxSettings,
     *,
     has_bundle: bool = False,
-    raw_tcp: bool = False,
 ) -> bool:
-    """Whether an execution is kept apart: it demands so, or what only cells have, or runs foreign
-    code. A bundle is that, whatever the task type and the settings."""
-    if demand is not None or has_bundle or raw_tcp:
+    """Whether an execution is kept apart: its task demands it, or it runs foreign code. A bundle is
+    foreign code, whatever the task type and the settings."""
+    if demand is not None or has_bundle:
         return True
     return settings.level != "off" and task_type in settings.task_types
 
@@ -143,7 +127,6 @@ def egress_of(
     allow_private: bool,
     closed: Sequence[str] = (),
     closed_ports: Sequence[int] = (),
-    raw_tcp: bool = False,
     connections: int | None = None,
 ) -> Egress | None:
     """Whom an execution may talk to: nobody of `closed`, and none of these ports here; by so many
@@ -157,5 +140,4 @@ def egress_of(
         allow_private=allow_private,
         bandwidth_mbps=allocation.bandwidth_mbps or settings.bandwidth_mbps or None,
         connections=settings.connections if connections is None else connections,
-        raw_tcp=raw_tcp,
     )

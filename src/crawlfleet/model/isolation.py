@@ -58,8 +58,6 @@ class Isolation(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[Layer, ...] = ()
     missing: dict[Layer, str] = {}
     """Why a layer cannot be had."""
-    no_raw_tcp: str = "it was not tried"
-    """Why cells cannot have raw TCP; empty when they can."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,5 +87,3 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Both ways together, in megabits a second."""
     connections: int = 256
     """At once."""
-    raw_tcp: bool = False
-    """Whether connections that know of no proxy are let through as well, by the same rules."""

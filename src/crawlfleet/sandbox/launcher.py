@@ -24,7 +24,6 @@ from crawlfleet.sandbox.cell.prepared_cells import Spares
 from crawlfleet.sandbox.folder import Premises
 from crawlfleet.sandbox.kernel.cgroups import Group, Groups, GroupsV1, GroupsV2, remove_all
 from crawlfleet.sandbox.network.proxy import EgressProxy, Judge
-from crawlfleet.sandbox.network.raw_tcp import RawTcp
 from crawlfleet.sandbox.users import COMMON, Users
 from crawlfleet.telemetry import Component, logger
 
@@ -89,10 +88,8 @@ class LocalSandbox:
         except OSError as error:
             raise SandboxFailed(f"the cell cannot be made: {error}") from error
         try:
-            if cell.proxy is not None:
-                await cell.proxy.open(cell.doors[0])
-            if cell.raw_tcp is not None:
-                await cell.raw_tcp.open(cell.doors[1:])
+            if cell.proxy is not None and cell.proxy_socket is not None:
+                await cell.proxy.open(cell.proxy_socket)
             listener = make()
             await cell.connect(cast("asyncio.SubprocessProtocol", listener))
         except OSError as error:
@@ -225,23 +222,16 @@ class LocalSandbox:
         if Layer.NET_NAMESPACE in self._layers:
             self._let_out(order, cell)
             return WayOut(PROXY_PORT, PROXY_URL)
-        if order.egress.raw_tcp:
-            raise SandboxFailed(
-                "raw TCP is demanded, but cells have no network of their own at this level"
-            )
         password = secrets.token_hex(16)
         cell.proxy = EgressProxy(order.egress, judge=self._judge, password=password)
-        door = socket.create_server(("127.0.0.1", 0))
-        cell.doors.append(door)
-        port = door.getsockname()[1]
+        cell.proxy_socket = socket.create_server(("127.0.0.1", 0))
+        port = cell.proxy_socket.getsockname()[1]
         return WayOut(port, f"http://cell:{password}@127.0.0.1:{port}")
 
     def _let_out(self, order: CellOrder, cell: LocalCell) -> None:
         """Give a cell with a network of its own somebody who answers at its doors."""
         if order.egress is not None:
             cell.proxy = EgressProxy(order.egress, judge=self._judge)
-            if order.egress.raw_tcp:
-                cell.raw_tcp = RawTcp(cell.proxy)
 
     def _make_scratch(self, id: str, cell: LocalCell) -> str:
         place = self._place

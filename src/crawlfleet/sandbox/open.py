@@ -27,7 +27,6 @@ async def open_sandbox(
     judge: Judge,
     folder: Path,
     hidden: tuple[str, ...],
-    raw_tcp: bool = False,
     spares: int = 0,
 ) -> LocalSandbox | None:
     """`None` when the level is `off`. Raises `ConfigError` when the machine cannot hold foreign
@@ -49,25 +48,12 @@ async def open_sandbox(
             f"worker is root and cannot become another user ({why}); run it as a plain user, or "
             "give it CAP_SETUID, CAP_SETGID and CAP_CHOWN"
         )
-    if raw_tcp:
-        _check_raw_tcp(offer)
     if not _has_way_out(offer):
         log.warning("cells have no network: Landlock holds connections from Linux 6.7 on only")
     log.info("foreign code is held", isolation=str(offer.level), layers=" ".join(offer.layers))
     return LocalSandbox(
         isolation=offer, place=Premises(folder), judge=judge, hidden=hidden, spares=spares
     )
-
-
-def _check_raw_tcp(offer: Isolation) -> None:
-    why = offer.no_raw_tcp
-    if Layer.NET_NAMESPACE not in offer.layers:
-        why = f"cells have no network of their own at {offer.level}"
-    if why:
-        raise ConfigError(
-            f"worker.sandbox.raw_tcp = true: cells cannot have it here ({why}); mend that, or "
-            "leave the setting out"
-        )
 
 
 def runs_as_root(offer: Isolation) -> bool:

@@ -63,7 +63,7 @@ def try_all() -> Isolation:
         if trouble := tried(check):
             missing[layer] = trouble
     layers = tuple(each for each in Layer if each not in missing)
-    return Isolation(layers=layers, missing=missing, no_raw_tcp=tried(_redirect))
+    return Isolation(layers=layers, missing=missing)
 
 
 def tried(check: Callable[[], None]) -> str:
@@ -158,15 +158,7 @@ def _own_users(uid: int | None) -> None:
 def _leave(layer: Layer, uid: int | None) -> None:
     made = CellSpec(layers=(Layer.USER_NAMESPACE, layer), scratch="/", uid=uid)
     filesystem.leave(made)
-    _in_child(lambda: filesystem.settle(made))
-
-
-def _redirect() -> None:
-    uid = None if tried(_become_another) else users.COMMON
-    layers = (Layer.USER_NAMESPACE, Layer.NET_NAMESPACE)
-    made = CellSpec(layers=layers, scratch="/", uid=uid, proxy_port=3128, raw_tcp=True)
-    filesystem.leave(made)
-    filesystem.settle(made)
+    _in_child(lambda: filesystem.set_up_network(made))
 
 
 def _build(uid: int | None) -> None:

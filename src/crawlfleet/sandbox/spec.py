@@ -56,8 +56,6 @@ class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     writable: tuple[str, ...] = ()
     proxy_port: int = 0
     """Where it finds the agent's proxy; nowhere when 0."""
-    raw_tcp: bool = False
-    """Whether its connections reach the agent without the proxy, too."""
     waits: bool = False
     """Whether it is made ahead: its work begins when the agent says so."""
 

@@ -264,21 +264,6 @@ def test_a_node_is_given_no_more_than_it_has_room_for_and_asked_for() -> None:
     run_simulated(scene())
 
 
-def test_raw_tcp_is_given_by_nodes_that_allow_it_to_tasks_that_demand_it() -> None:
-    async def scene() -> None:
-        async with stage() as on:
-            plain = await on.node()
-            await on.submit(capabilities={"raw_tcp": True})
-            await asyncio.sleep(1)
-            assert (await plain.lease()).assignments == ()
-            node = await on.node("open", capabilities={"raw_tcp": True})
-            assert (await node.take()).raw_tcp
-            await on.submit()
-            assert not (await plain.take()).raw_tcp
-
-    run_simulated(scene())
-
-
 def test_large_parameters_come_in_portions_one_right_after_the_other() -> None:
     async def scene() -> None:
         async with stage() as on:

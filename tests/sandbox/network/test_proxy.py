@@ -225,7 +225,7 @@ def test_an_answer_that_does_not_end_is_broken_off_and_not_ended(
 
     async def breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
-        egress.break_off(writer)
+        egress.reset_connection(writer)
 
     assert serving(never) == "broken off"
     monkeypatch.setattr(egress, "LINGER_S", 20.0)

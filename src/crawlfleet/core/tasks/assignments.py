@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from crawlfleet.core.isolation import demanded, demands_raw_tcp
+from crawlfleet.core.isolation import demanded
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.model.task import Execution
 from crawlfleet.model.wire.node_protocol import Assignment, StopOrder
@@ -41,7 +41,6 @@ def assignment(lease: Lease) -> Assignment:
         attempt=task.retry_count + task.loss_count + 1,
         parent_id=task.parent_id,
         isolation=demanded(task.capabilities),
-        raw_tcp=demands_raw_tcp(task.capabilities),
         bundle=task.bundle,
         secrets=task.secrets,
     )

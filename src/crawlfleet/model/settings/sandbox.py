@@ -72,13 +72,6 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "open files enough for all its slots."
         ),
     ] = 256
-    raw_tcp: Annotated[
-        bool,
-        Meta(
-            description="Whether cells whose task demands it (the capability `raw_tcp`) may make "
-            "TCP connections without the proxy, to addresses by the same rules."
-        ),
-    ] = False
     allow_domains: Annotated[
         tuple[str, ...],
         Meta(description="The only domains that a cell may reach, with all below them."),

@@ -145,8 +145,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The task that it is a part of."""
     isolation: Level | None = None
     """The lowest level of isolation that it may run in; as the node sees fit when not set."""
-    raw_tcp: bool = False
-    """Whether it needs TCP connections that know of no proxy."""
     bundle: BundleRef | None = None
     """The code that it runs, which the node fetches with `:bundle` where it does not have it."""
     secrets: tuple[str, ...] = ()

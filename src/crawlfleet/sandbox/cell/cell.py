@@ -14,7 +14,6 @@ import msgspec
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.sandbox.kernel.cgroups import Group
 from crawlfleet.sandbox.network.proxy import EgressProxy
-from crawlfleet.sandbox.network.raw_tcp import RawTcp
 from crawlfleet.sandbox.spec import Word, decode_word
 
 WORD_BYTES: Final = 1 << 14
@@ -74,17 +73,14 @@ class LocalCell:
         """Whom it becomes, if not to stay this user."""
         self.pipes: tuple[int, ...] = ()
         """Our ends of its stdin, stdout and stderr, until somebody listens to them."""
-        self.doors: list[socket.socket] = []
-        """Where those are heard who want out: at its proxy, which is the first, and by TCP. They
-        are closed when it is cleared, whoever listens there by then or does not yet."""
+        self.proxy_socket: socket.socket | None = None
+        """The listening socket of its proxy. `clear` closes it, also before anything listens."""
         self.group: Group | None = None
         """Its control group, where it has one."""
         self.has_left_group = False
         """Whether that is still there although the cell was cleared: something in it cannot end."""
         self.proxy: EgressProxy | None = None
         """Its way out."""
-        self.raw_tcp: RawTcp | None = None
-        """Its way out for connections that know nothing of that, where it has one."""
         self.shares_folders = False
         """Whether others see what it writes."""
         self.is_made_ahead = False
@@ -152,7 +148,8 @@ class LocalCell:
     def kill(self) -> None:
         if not self._is_killed:
             self._is_killed = True
-            self._shut_doors()
+            if self.proxy is not None:
+                self.proxy.shut()
             # Before its warden, which has to share the CPU with all the others.
             if self.group is not None:
                 self.group.kill()
@@ -189,12 +186,10 @@ class LocalCell:
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
-        if self.raw_tcp is not None:
-            await self.raw_tcp.close()
         if self.proxy is not None:
             await self.proxy.close()
-        for door in self.doors:
-            door.close()
+        if self.proxy_socket is not None:
+            self.proxy_socket.close()
         if self.group is not None:
             self.has_left_group = not await self.group.remove()
         for remove in reversed(self.traces):
@@ -205,12 +200,6 @@ class LocalCell:
             async with asyncio.timeout(CLEAR_WAIT_S):
                 await self._gone.wait()
                 await self._over()
-
-    def _shut_doors(self) -> None:
-        if self.raw_tcp is not None:
-            self.raw_tcp.shut()
-        if self.proxy is not None:
-            self.proxy.shut()
 
     async def _over(self) -> None:
         """The kernel ends a namespace of processes before its first one is over, which can be
@@ -240,11 +229,11 @@ class LocalCell:
             self.hang_up()
             return
         if fds and self._pidfd is None:
-            self._pidfd, *doors = fds
-            self.doors += [socket.socket(fileno=door) for door in doors]
-        else:
-            for fd in fds:
-                os.close(fd)
+            self._pidfd = fds.pop(0)
+            if fds:
+                self.proxy_socket = socket.socket(fileno=fds.pop(0))
+        for fd in fds:
+            os.close(fd)
         try:
             word = decode_word(data)
         except msgspec.DecodeError:

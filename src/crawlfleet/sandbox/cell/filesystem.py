@@ -16,7 +16,6 @@ from typing import Final
 
 from crawlfleet.model.isolation import Layer
 from crawlfleet.sandbox.kernel import syscalls
-from crawlfleet.sandbox.network import raw_tcp_setup
 from crawlfleet.sandbox.spec import Bind, CellSpec
 
 _FLAGS: Final = {
@@ -102,23 +101,23 @@ def build(spec: CellSpec, base: str, own: int | None) -> None:
     syscalls.pivot_root(base)
 
 
-def settle(spec: CellSpec) -> list[socket.socket]:
-    """Name the machine, bring up its loopback, and open the doors to the agent there: that of its
-    proxy first."""
+def set_up_network(spec: CellSpec) -> socket.socket | None:
+    """Set the host name, bring up loopback, and return the listening socket of the proxy; `None`
+    when the cell has no network of its own, or no proxy."""
     if Layer.UTS_NAMESPACE in spec.layers:
         socket.sethostname("cell")
     if Layer.NET_NAMESPACE not in spec.layers:
-        return []
+        return None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asked = struct.pack("16sh14x", b"lo", 0)
         _, flags = struct.unpack("16sh14x", fcntl.ioctl(asking, _SIOCGIFFLAGS, asked))
         fcntl.ioctl(asking, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
     if not spec.proxy_port:
-        return []
-    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    door.bind(("127.0.0.1", spec.proxy_port))
-    door.listen(128)
-    return [door, *(raw_tcp_setup.open_doors() if spec.raw_tcp else ())]
+        return None
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.bind(("127.0.0.1", spec.proxy_port))
+    listening.listen(128)
+    return listening
 
 
 def become_nobody(spec: CellSpec) -> None:

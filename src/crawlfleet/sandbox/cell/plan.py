@@ -81,7 +81,6 @@ class Plans:
             command=order.command,
             variables=self._variables(order, scratch, way),
             proxy_port=way.port,
-            raw_tcp=order.egress is not None and order.egress.raw_tcp,
             scratch=scratch,
             folder=order.folder,
             measured=order.writable if has_root else (scratch, *order.writable),

@@ -59,7 +59,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
     outside = int(Path("/proc/self").readlink().name)
     if Layer.MOUNT_NAMESPACE in spec.layers:
         filesystem.build(spec, spec.base, own)
-    doors = filesystem.settle(spec)
+    listening = filesystem.set_up_network(spec)
     filesystem.become_nobody(spec)
     if Layer.NO_NEW_PRIVILEGES in spec.layers:
         syscalls.drop_capabilities()
@@ -69,7 +69,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
     works, told = os.pipe()
     work = os.fork()
     if work == 0:
-        for fd in (works, agent, own, *doors):
+        for fd in (works, agent, own, listening):
             if fd is not None:
                 os.close(fd if isinstance(fd, int) else fd.detach())
         _work(spec, pipes, told)
@@ -80,11 +80,11 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
         agent.send(encode(Word(failed=trouble)))
         return
     pidfd = os.pidfd_open(os.getpid())
-    handed = [pidfd, *(door.fileno() for door in doors)]
+    handed = [pidfd] if listening is None else [pidfd, listening.fileno()]
     socket.send_fds(agent, [encode(Word(begun=outside))], handed)
     os.close(pidfd)
-    for door in doors:
-        door.close()
+    if listening is not None:
+        listening.close()
     Warden(agent, work, spec, held=held).watch()
 
 

@@ -26,9 +26,7 @@ PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
 PR_CAP_AMBIENT: Final = 47
-PR_CAP_AMBIENT_RAISE: Final = 2
 PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
-CAP_NET_ADMIN: Final = 12
 _CAPABILITIES_V3: Final = 0x2008_0522
 LAST_CAPABILITY: Final = 63
 
@@ -108,21 +106,6 @@ def drop_capabilities() -> None:
     _libc.prctl(PR_CAP_AMBIENT, ctypes.c_ulong(PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
     header = struct.pack("=Ii", _CAPABILITIES_V3, 0)
     _check(_libc.capset(header, bytes(24)), "capset")
-
-
-def pass_on(capability: int) -> None:
-    """Have programs that this process runs keep a right that it has, whoever runs them."""
-    header = struct.pack("=Ii", _CAPABILITIES_V3, 0)
-    held = ctypes.create_string_buffer(24)
-    _check(_libc.capget(header, held), "capget")
-    effective, permitted, inheritable, *upper = struct.unpack("=6I", held.raw)
-    inheritable |= 1 << capability
-    kept = struct.pack("=6I", effective, permitted, inheritable, *upper)
-    _check(_libc.capset(header, kept), "capset")
-    raised = _libc.prctl(
-        PR_CAP_AMBIENT, ctypes.c_ulong(PR_CAP_AMBIENT_RAISE), ctypes.c_ulong(capability), 0, 0
-    )
-    _check(raised, "ambient")
 
 
 def unshare(flags: int) -> None:

@@ -19,11 +19,9 @@ from enum import Enum, auto
 from typing import Final, Protocol, cast
 
 from crawlfleet.crawl.fetch.dial import AddressRefused, Dialler, NoConnection, is_own
-from crawlfleet.crawl.fetch.dns import NameUnanswered, NameUnknown
 from crawlfleet.crawl.fetch.request import Origin, read_target
 from crawlfleet.model.isolation import Egress
 from crawlfleet.ports.sandbox import ADDRESS_HEADER, OUTCOME_HEADER, PUBLIC_HEADER
-from crawlfleet.sandbox.network.dns import Trouble
 
 HEAD_BYTES: Final = 32_768
 HEAD_WAIT_S: Final = 30.0
@@ -169,11 +167,6 @@ class EgressProxy:
             await asyncio.wait(connections, timeout=1.0)
         await self._dialler.close()
 
-    @property
-    def allows_by_name(self) -> bool:
-        """Whether an address can be reached for the sake of a name that it was given out for."""
-        return bool(self._rules.allow)
-
     def figures(self) -> dict[str, float]:
         """What went through."""
         return {
@@ -181,49 +174,6 @@ class EgressProxy:
             "egress_sent_bytes": float(self.sent),
             "egress_refused": float(self.refused),
         }
-
-    async def carry(
-        self,
-        origin: Origin,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        known_as: Sequence[str] = (),
-    ) -> None:
-        """Carry a connection to where it wants to go, as one to any of these names. Raises
-        `Turned`."""
-        serving = asyncio.current_task()
-        assert serving is not None
-        self._connections.add(serving)
-        try:
-            self._check_room()
-            upstream, _ = await self._dial(origin, known_as=known_as)
-            out = upstream.writer()
-            try:
-                await self._exchange(reader, writer, upstream.reader, out)
-            finally:
-                out.close()
-        except Turned:
-            self.refused += 1
-            raise
-        finally:
-            self._connections.discard(serving)
-
-    async def look_up(self, name: str) -> tuple[Sequence[str], Trouble]:
-        """The addresses of a name that may be reached, or why there are none."""
-        if self._judge(name, self._rules):
-            self.refused += 1
-            return (), Trouble.REFUSED
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                return await self._dialler.allowed(name, self._barred), Trouble.NONE
-        except AddressRefused:
-            self.refused += 1
-            return (), Trouble.REFUSED
-        except (NameUnanswered, OSError, ValueError):
-            return (), Trouble.FAILED
-        except NameUnknown:
-            return (), Trouble.UNKNOWN
 
     def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer), name="egress of a cell")
@@ -293,13 +243,10 @@ class EgressProxy:
             return
         raise Turned("407 Proxy Authentication Required", "this is somebody else's proxy")
 
-    async def _dial(
-        self, origin: Origin, *, known_as: Sequence[str] = (), public_only: bool = False
-    ) -> tuple[_Upstream, str]:
+    async def _dial(self, origin: Origin, *, public_only: bool = False) -> tuple[_Upstream, str]:
         """A connection, and the address that it leads to."""
-        reasons = [self._judge(name, self._rules) for name in (*known_as, origin.host)]
-        if None not in reasons and reasons[-1] is not None:
-            raise Turned("403 Forbidden", reasons[-1])
+        if reason := self._judge(origin.host, self._rules):
+            raise Turned("403 Forbidden", reason)
         dialler = self._for_public if public_only else self._dialler
         try:
             # Never with TLS: what is in the tunnel is between the cell and the other side.
@@ -345,7 +292,7 @@ class EgressProxy:
                 await asyncio.wait([coming], timeout=left_s)
                 left_s = min(back.waits_since - time.monotonic(), 0.0) + LINGER_S
             if not coming.done() or coming.result() is _End.BROKEN:
-                break_off(writer)
+                reset_connection(writer)
         finally:
             going.cancel()
             coming.cancel()
@@ -388,7 +335,7 @@ class EgressProxy:
         return _End.OVER
 
 
-def break_off(writer: asyncio.StreamWriter) -> None:
+def reset_connection(writer: asyncio.StreamWriter) -> None:
     """End a connection so that the other side sees that it was not meant to end here."""
     with contextlib.suppress(OSError, AttributeError):
         sock = writer.get_extra_info("socket")

@@ -109,7 +109,6 @@ async def order_of(
             allow_private=settings.allow_private,
             closed=await masters.names(),
             closed_ports=masters.ports,
-            raw_tcp=assignment.raw_tcp,
             connections=connections_of(settings.slots, sandbox.connections, sandbox.spare_cells),
         ),
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet import plugins, telemetry
-from crawlfleet.core.isolation import allows_raw_tcp, needs_cell
+from crawlfleet.core.isolation import needs_cell
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
@@ -211,13 +211,8 @@ class ProcessPool:
             assignment.isolation,
             self._settings.sandbox,
             has_bundle=assignment.bundle is not None,
-            raw_tcp=assignment.raw_tcp,
         ):
             return None
-        if assignment.raw_tcp and not (self._sandbox and allows_raw_tcp(self._settings.sandbox)):
-            raise Unprovided(
-                "raw TCP is demanded, but this node does not allow it (`worker.sandbox.raw_tcp`)"
-            )
         if self._sandbox is None:
             if assignment.isolation is None:
                 return None  # what is handed over was refused before, if it must be
