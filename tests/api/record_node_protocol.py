@@ -1,10 +1,8 @@
-"""Records what a node of this version and its master say to each other.
+"""Records the messages between a node and its master in `recordings/node-protocol.json`.
 
     python -m tests.api.record_node_protocol
 
-writes those of `recordings/node-protocol-N.json` and `-N-….json` that are not there yet, N
-being the version of the protocol. A recording is kept
-for as long as masters understand that version: it is never made again to please a test.
+It is run when the protocol was changed on purpose, never to please a test.
 """
 
 import json
@@ -55,7 +53,7 @@ from crawlfleet.model.wire.politeness import (
 )
 from tests.api.plain_http import Master, archive, started
 
-FOLDER: Final = Path(__file__).parent / "recordings"
+RECORDING: Final = Path(__file__).parent / "recordings" / "node-protocol.json"
 NAMED: Final = ("node_id", "session_id", "execution_id", "task_id", "node_token")
 """What differs from one run to the next; a later one replaces an earlier one of that name."""
 
@@ -462,27 +460,23 @@ def record_connected(master: Master) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for suffix, record_part in {
-        "": record,
-        "-bundles": record_bundles,
-        "-connected": record_connected,
-        "-crawls": record_crawl,
-        "-frontier": record_frontier,
-        "-inquiries": record_inquiries,
-        "-leaving": record_leaving,
-        "-measured": record_measured,
-        "-secrets": record_secrets,
-    }.items():
-        file = FOLDER / f"node-protocol-{PROTOCOL}{suffix}.json"
-        if file.exists():
-            print(f"{file} exists: what nodes of that version say does not change any more")
-            continue
+    exchanges: list[dict[str, Any]] = []
+    for record_part in (
+        record,
+        record_bundles,
+        record_connected,
+        record_crawl,
+        record_frontier,
+        record_inquiries,
+        record_leaving,
+        record_measured,
+        record_secrets,
+    ):
         with tempfile.TemporaryDirectory() as folder, started(Path(folder) / "fleet") as master:
-            exchanges = record_part(master)
-        document = {"protocol": PROTOCOL, "exchanges": exchanges}
-        file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        print(f"{len(exchanges)} exchanges in {file}")
+            exchanges += record_part(master)
+    document = {"protocol": PROTOCOL, "exchanges": exchanges}
+    RECORDING.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    print(f"{len(exchanges)} exchanges in {RECORDING}")
 
 
 if __name__ == "__main__":

@@ -268,9 +268,7 @@ def test_a_shared_crawl_whose_paused_shards_lost_their_nodes_stays_paused(master
     request = {"task_type": "web_crawl", "parameters": parameters, "node_type": "sharing"}
     id = master.submit(**request)
     nodes = [
-        master.node(
-            task_types=["web_crawl"], node_type="sharing", protocol=9, resources={"slots": 1}
-        )
+        master.node(task_types=["web_crawl"], node_type="sharing", resources={"slots": 1})
         for _ in range(2)
     ]
     works = {each.id: each.take() for each in nodes}

@@ -1,9 +1,8 @@
-"""Nodes of earlier versions go on working: what they said and were told is replayed.
+"""The node protocol stays what it is: a recorded exchange of a node with its master is replayed.
 
-`recordings/node-protocol-N.json` holds the talk of a node of version N with its master, with names
-in place of ids, and is never changed; what came to a version later is in further files
-(`node-protocol-N-*.json`). What fails here would fail on somebody's machines: a field
-that was renamed or taken away, a new one that is required, an answer that lacks what a node reads.
+`recordings/node-protocol.json` has names in place of ids. A test that fails here has noticed a
+change of the protocol: a field that was renamed or taken away, a new one that is required, an
+answer that lacks what a node reads.
 """
 
 import json
@@ -20,31 +19,22 @@ from crawlfleet.api.http.routing import Route
 from crawlfleet.client.node_link import HttpControlLink
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.key import Role
-from crawlfleet.model.wire.node_protocol import OLDEST_PROTOCOL, PROTOCOL, Registration
+from crawlfleet.model.wire.node_protocol import PROTOCOL, Registration
 from tests.api.plain_http import Master
 
-RECORDINGS = Path(__file__).parent / "recordings"
-VERSIONS = range(OLDEST_PROTOCOL, PROTOCOL + 1)
+RECORDING = Path(__file__).parent / "recordings" / "node-protocol.json"
 NAME = re.compile(r"{(\w+)}")
 
 
-def exchanges(version: int) -> list[dict[str, Any]]:
-    first = RECORDINGS / f"node-protocol-{version}.json"
-    found: list[dict[str, Any]] = []
-    for file in (first, *sorted(RECORDINGS.glob(f"node-protocol-{version}-*.json"))):
-        document = json.loads(file.read_text())
-        assert document["protocol"] == version
-        found += document["exchanges"]
+def exchanges() -> list[dict[str, Any]]:
+    document = json.loads(RECORDING.read_text())
+    assert document["protocol"] == PROTOCOL
+    found: list[dict[str, Any]] = document["exchanges"]
     return found
 
 
 def said_by_nodes() -> list[Any]:
-    return [
-        pytest.param(each, id=f"{version}: {each['name']}")
-        for version in VERSIONS
-        for each in exchanges(version)
-        if each["who"] != "admin"
-    ]
+    return [pytest.param(each, id=each["name"]) for each in exchanges() if each["who"] != "admin"]
 
 
 def route_of(exchange: dict[str, Any]) -> Route:
@@ -76,22 +66,16 @@ def unknown_fields(value: Any, kind: inspect.Type, at: str = "") -> list[str]:
     return []
 
 
-def test_there_is_a_recording_of_every_version_that_masters_understand() -> None:
-    assert {path.name for path in RECORDINGS.glob("*.json")} >= {
-        f"node-protocol-{version}.json" for version in VERSIONS
-    }
-
-
 def test_the_recording_says_every_message_and_every_field_that_nodes_send() -> None:
     """Else a change to what is not recorded would go unnoticed."""
-    spoken = {each["path"].rpartition(":")[2] for each in exchanges(PROTOCOL)}
+    spoken = {each["path"].rpartition(":")[2] for each in exchanges()}
     verbs = set(re.findall(r'_send\(\s*node_id, "([\w-]+)"', Path(_source()).read_text()))
     said = {"heartbeat", "lease", "report", "note", "keep", "frontier", "drain", "unregister"}
     assert said | {"renew-token", "inquire", "bundle", "secrets"} == verbs
     assert spoken >= verbs | {"register"}
     sent = {
         name
-        for each in exchanges(PROTOCOL)
+        for each in exchanges()
         if each["name"] in {"register", "register again"}
         for name in each["request"]
     }
@@ -119,13 +103,15 @@ def test_what_masters_answered_is_understood(exchange: dict[str, Any]) -> None:
     assert unknown_fields(exchange["reply"], inspect.type_info(route.response)) == []
 
 
-def test_a_node_that_is_too_old_is_told_so() -> None:
+def test_a_node_of_another_version_is_refused() -> None:
     from crawlfleet.core.nodes.registration import registration_problems
 
-    (problem,) = registration_problems(Registration(name="old", protocol=0), {"default"})
-    assert problem.field == "protocol"
-    assert "newer crawlfleet" in problem.remedy
-    assert "protocol" in str(InvalidRequest([problem]))
+    for version in (PROTOCOL - 1, PROTOCOL + 1):
+        wanted = Registration(name="other", protocol=version)
+        (problem,) = registration_problems(wanted, {"default"})
+        assert problem.field == "protocol"
+        assert "the same crawlfleet" in problem.remedy
+        assert "protocol" in str(InvalidRequest([problem]))
 
 
 class Replay:
@@ -185,12 +171,9 @@ class Replay:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("node protocol")
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_node_of_that_version_lives_its_whole_life_with_the_master_of_today(
-    version: int, master: Master
-) -> None:
+def test_a_recorded_node_lives_its_whole_life_with_the_master(master: Master) -> None:
     replay = Replay(master)
-    for exchange in exchanges(version):
+    for exchange in exchanges():
         replay.say(exchange)
 
 

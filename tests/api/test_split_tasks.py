@@ -16,9 +16,7 @@ URLS: Final = [f"https://h{number}.example/" for number in range(12)]
 
 @pytest.fixture
 def node(master: Master) -> Iterator[Node]:
-    node = master.node(
-        task_types=["http_fetch"], resources={"slots": 8}, node_type="sharing", protocol=2
-    )
+    node = master.node(task_types=["http_fetch"], resources={"slots": 8}, node_type="sharing")
     yield node
     node.leave()
 

@@ -190,7 +190,6 @@ export const en = {
   "lack.cluster": "{n} in another cluster, or in one that takes no work",
   "lack.task_type": "{n} without an executor for the task type",
   "lack.node_type": "{n} of another type",
-  "lack.protocol": "{n} too old for shards",
   "lack.capabilities": "{n} without the capabilities",
   "lack.reservation": "{n} kept for another project",
   "lack.size": "{n} too small for what it asks",
@@ -201,8 +200,6 @@ export const en = {
   "reason.other_cluster": "the task belongs to cluster {task}, the node to {node}",
   "reason.cluster_closed": "the cluster {cluster} takes no new work",
   "reason.no_executor": "the node has no executor for {task_type}",
-  "reason.too_old":
-    "the node speaks protocol {has}, and shards need {needs}: install a newer crawlfleet there",
   "reason.other_type": "needs {needs}, the node is {has}",
   "reason.capability_missing": "{name}: needs {needs}, the node has none",
   "reason.level_missing": "{name}: needs at least {needs}, the node has {has}",

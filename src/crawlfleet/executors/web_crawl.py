@@ -387,12 +387,12 @@ async def _frontier(
         receipts = await frontier.open()
     elif keeper is not None:
         if parameters.frontier == "redis":
-            raise BadCrawl("`frontier` is `redis`, and this master knows of none; update it")
+            raise BadCrawl("`frontier` is `redis`, and this master keeps no frontiers")
         frontier = served_frontier(parameters, keeper.ask_frontier)
         try:
             receipts = await frontier.open()
         except StoreUnavailable:
-            # A master of an earlier version does not know what is asked of it.
+            # This master keeps no frontiers.
             if parameters.frontier == "master":
                 raise
             frontier = keeper = None

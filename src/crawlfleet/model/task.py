@@ -137,8 +137,6 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     strategy: str | None = None
     target_region: str | None = None
     content_features: tuple[tuple[str, Any], ...] = ()
-    protocol: int = 1
-    """What the node must speak at least."""
     bundle: str = ""
     """The digest of the code; nodes that have it ready are preferred."""
 

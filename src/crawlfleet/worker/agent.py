@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.errors import Conflict, MasterUnreachable, Refused
 from crawlfleet.event_loop import alongside
-from crawlfleet.model.wire.node_protocol import PROTOCOL, Registered, Registration
+from crawlfleet.model.wire.node_protocol import Registered, Registration
 from crawlfleet.ports.execution import (
     ControlLink,
     ExecutorPool,
@@ -109,12 +109,6 @@ class Agent:
                 break
             asked_at, registered = answer
             log.info("session opened", node_id=registered.node_id, session=registered.session_id)
-            if registered.protocol < PROTOCOL:
-                log.warning(
-                    "the master is older than this node: bring masters up to date first",
-                    its_protocol=registered.protocol,
-                    our_protocol=PROTOCOL,
-                )
             session = WorkSession(
                 link=self._link,
                 pool=self._pool,

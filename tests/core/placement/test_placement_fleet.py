@@ -108,12 +108,6 @@ def test_a_fleet_is_shut_while_no_node_takes_work() -> None:
     assert fleet.is_shut
 
 
-def test_what_holds_for_a_task_is_not_taken_to_hold_for_shards() -> None:
-    fleet = fleet_of(make_node("old"))
-    assert nodes_chosen(planned(queue_of(need()), fleet)) == ["old"]
-    assert planned(queue_of(need(protocol=2)), fleet).assignments == []
-
-
 def test_classes_that_no_node_has_any_more_are_forgotten() -> None:
     fleet = Fleet()
     for number in range(3000):

@@ -43,7 +43,6 @@ LASTING = {
     "cluster_closed",
     "no_executor",
     "other_type",
-    "too_old",
     "level_missing",
     "names_missing",
     "capability_missing",

@@ -120,7 +120,7 @@ class Warming:
             self._ask(chosen, tasks[0].bundle)
 
     def _near(self) -> list[Node]:
-        """The nodes that can be asked from here: those of earlier versions would not understand."""
+        """The nodes that poll this master and report which environments they have."""
         return [
             node
             for node in self._state.nodes.values()

@@ -6,7 +6,7 @@ queue. The master's clock alone decides; what the node says under an ended sessi
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -27,7 +27,6 @@ from crawlfleet.core.nodes.registration import (
     probe_problems,
     registration_problems,
 )
-from crawlfleet.core.placement.filters import PROTOCOL_CAPABILITY
 from crawlfleet.core.placement.resources import parse_resources
 from crawlfleet.core.tasks.assignments import stop_order
 from crawlfleet.core.tasks.lifecycle import NodeTrigger, move_node
@@ -41,8 +40,6 @@ from crawlfleet.model.project import DEFAULT_CLUSTER, NodeTerms
 from crawlfleet.model.requests import NodeChangeRequest
 from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.model.wire.node_protocol import (
-    OLDEST_PROTOCOL,
-    PROTOCOL,
     Heartbeat,
     HeartbeatReply,
     Registered,
@@ -161,7 +158,6 @@ class Nodes:
             heartbeat_interval_s=terms.heartbeat_interval_s,
             node_token=token,
             terms=terms,
-            protocol=PROTOCOL,
         )
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
@@ -330,23 +326,11 @@ class Nodes:
             region=registration.region,
             cluster_id=registration.cluster_id,
             labels=labelled(registration.labels, node.label_overrides),
-            capabilities=_capabilities(registration),
+            capabilities=registration.capabilities,
             task_types=registration.task_types,
             resources=capacity,
             probe=registration.probe,
         )
-
-
-def _capabilities(registration: Registration) -> dict[str, Any]:
-    """What the node says, and what it speaks, unless that is what all speak."""
-    told = {
-        name: value
-        for name, value in registration.capabilities.items()
-        if name != PROTOCOL_CAPABILITY
-    }
-    if registration.protocol > OLDEST_PROTOCOL:
-        told[PROTOCOL_CAPABILITY] = registration.protocol
-    return told
 
 
 class _Outdated(Exception):

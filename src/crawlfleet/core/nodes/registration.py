@@ -20,7 +20,7 @@ from crawlfleet.core.tasks.admission import (
 from crawlfleet.core.text.decode_errors import LONGEST_NAME
 from crawlfleet.core.text.names import DESCRIPTION
 from crawlfleet.errors import FieldProblem
-from crawlfleet.model.wire.node_protocol import OLDEST_PROTOCOL, Heartbeat, Registration
+from crawlfleet.model.wire.node_protocol import PROTOCOL, Heartbeat, Registration
 
 DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}\Z")
 ADDRESS: Final = re.compile(r"[0-9A-Za-z.:%_-]{0,255}\Z")
@@ -59,12 +59,12 @@ def registration_problems(
             "is not a cluster",
             f"use one of {', '.join(sorted(clusters))}",
         )
-    if registration.protocol < OLDEST_PROTOCOL:
+    if registration.protocol != PROTOCOL:
         yield _problem(
             "protocol",
             registration.protocol,
-            f"is older than what this master understands, which begins with {OLDEST_PROTOCOL}",
-            "install a newer crawlfleet on this node",
+            f"is not the version of the node protocol that this master speaks, which is {PROTOCOL}",
+            "install the same crawlfleet on this node and on the master",
         )
     yield from labels_problems(registration.labels)
     yield from _task_types(registration.task_types)

@@ -236,5 +236,4 @@ def static_key(requirement: Requirement) -> Hashable:
         requirement.cluster_id,
         requirement.node_type,
         requirement.capabilities,
-        requirement.protocol,
     )

@@ -37,7 +37,6 @@ _WORDS: Final = {
     "cluster": "in another cluster, or in one that takes no work",
     "task_type": "without an executor for the task type",
     "node_type": "of another type",
-    "protocol": "too old for shards",
     "capabilities": "without the capabilities",
     "reservation": "kept for another project",
     SIZE: "too small for what it asks",

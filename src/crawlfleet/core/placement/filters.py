@@ -27,14 +27,11 @@ FIRST_FILTERS: Final = (
     "cluster",
     "task_type",
     "node_type",
-    "protocol",
     "capabilities",
     "reservation",
 )
 LAST_FILTER: Final = "resources"
-PROTOCOL_CAPABILITY: Final = "protocol"
-"""Under which the master notes what a node speaks."""
-OPEN, STATUS, HEALTH, CLUSTER, RESERVED = 0, 1, 2, 3, 8
+OPEN, STATUS, HEALTH, CLUSTER, RESERVED = 0, 1, 2, 3, 7
 """Verdicts: zero is a yes, any other number a place (from one) in `filter_names`."""
 BUSY: Final = -1
 """`OPEN` while the node has nothing to do, else `HEALTH`."""
@@ -136,14 +133,6 @@ def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -
             "other_type",
             {"needs": requirement.node_type, "has": kind.node_type},
         )
-    if (speaks := _protocol_of(kind)) < requirement.protocol:
-        yield Reason(
-            "protocol",
-            f"the node speaks protocol {speaks}, and shards need {requirement.protocol}:"
-            " install a newer crawlfleet there",
-            "too_old",
-            {"needs": requirement.protocol, "has": speaks},
-        )
     for name, need in requirement.capabilities:
         has = kind.capability(name)
         missing = shortfall(need, has)
@@ -153,12 +142,6 @@ def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -
         message = _asked(accepts, kind, requirement)
         if message is not None:
             yield Reason(name, message)
-
-
-def _protocol_of(kind: NodeClass) -> int:
-    """What the nodes of a class speak; the first where they did not say."""
-    told = kind.capability(PROTOCOL_CAPABILITY)
-    return told if isinstance(told, int) else 1
 
 
 def node_reasons(node: Node, *, is_idle: bool = False) -> Iterator[Reason]:

@@ -32,7 +32,6 @@ from crawlfleet.model.bundle import CAPABILITY as BUNDLES
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.secret import CAPABILITY as SECRETS
 from crawlfleet.model.task import Requirement, Task, TaskStatus
-from crawlfleet.model.wire.node_protocol import SHARING_PROTOCOL
 
 SAMPLE: Final = 256
 WARM: Final = 0.5
@@ -101,7 +100,6 @@ def requirement_of(task: Task) -> Requirement:
         strategy=task.schedule_strategy,
         target_region=task.target_region,
         content_features=sorted_pairs(task.content_features),
-        protocol=1 if task.parent_id is None else SHARING_PROTOCOL,
         bundle="" if task.bundle is None else task.bundle.digest,
     )
 

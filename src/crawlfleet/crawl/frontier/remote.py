@@ -68,7 +68,7 @@ async def where(context: CrawlContext) -> said.Placed:
         try:
             told = await _ask(context.ask_frontier, said.Place())
         except (FrontierRefused, frontier_codec.Unreadable):
-            return said.Placed()  # a master of an earlier version keeps all frontiers
+            return said.Placed()  # this master keeps no frontiers
         placed = msgspec.msgpack.decode(told, type=said.Placed)
         if placed.refusal:
             raise NoPlace(placed.refusal)

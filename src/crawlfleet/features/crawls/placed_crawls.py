@@ -103,8 +103,6 @@ class PlacedCrawls:
             )
             await frontier.open()
             crawl.frontier = frontier
-            if place.partitions is None:  # begun by an earlier version, which did not write it
-                await crawl.put(place.state, partitions=frontier.partitions)
         return crawl.frontier
 
     async def take_off(self, crawl: PlacedCrawl) -> None:

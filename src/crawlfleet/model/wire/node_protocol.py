@@ -1,6 +1,6 @@
-"""What a node and the master say to each other. New fields have defaults: old nodes go on working.
+"""Messages between a node and the master.
 
-All of it is idempotent: a message that is lost, repeated or late changes nothing that the
+All of them are idempotent: a message that is lost, repeated or late changes nothing that the
 fencing token and the session do not allow.
 """
 
@@ -16,14 +16,8 @@ from crawlfleet.model.project import DEFAULT_CLUSTER, NodeTerms
 from crawlfleet.model.resources import NOTHING, Resources, Usage
 from crawlfleet.model.task import JSON_NULL, TaskError
 
-PROTOCOL: Final = 2
-"""What this version speaks. It grows when a message changes its meaning, or when nodes learn
-something without which they must not be given some work; new fields alone, which have defaults, do
-not count. 2: several nodes share a task (shards), with a frontier and a ledger at the master."""
-SHARING_PROTOCOL: Final = 2
-"""From which on a node can work on a shard."""
-OLDEST_PROTOCOL: Final = 1
-"""The oldest that a master still understands."""
+PROTOCOL: Final = 1
+"""The version of the node protocol. A master registers only nodes that speak the same one."""
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -42,8 +36,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     resources: dict[str, float] = {}
     task_types: tuple[str, ...] = ()
     node_id: str | None = None
-    protocol: int = 1
-    """The version of this protocol that the node speaks; the first when it does not say."""
+    protocol: int = PROTOCOL
+    """The version of the node protocol that the node speaks."""
     probe: bool = False
     """Whether the master may ask `http://ip_address:port/healthz` how the node is."""
 
@@ -59,8 +53,8 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Shown once, when the node is new."""
     terms: NodeTerms | None = None
     """The settings of its cluster to begin with."""
-    protocol: int = 0
-    """The version that the master speaks; a newer one understands older nodes."""
+    protocol: int = PROTOCOL
+    """The version of the node protocol that the master speaks."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -246,7 +246,7 @@ class Notes:
         try:
             reply = await self._link.note(self.node_id, batch)
         except Refused as error:
-            # An older master does not know of notes; the work goes on without them.
+            # The work goes on without logs and progress.
             log.warning("logs and progress are not taken by the master", error=str(error))
             self._refused = True
             self._waiting.clear()
