@@ -22,6 +22,7 @@ DEAR = (
     "multiprocessing.connection",
     "numpy",
     "price_parser",
+    "publicsuffixlist",
     "pydantic",
     "python_socks",
     "re2",

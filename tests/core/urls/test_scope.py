@@ -1,6 +1,7 @@
 import time
 
 import pytest
+from publicsuffixlist import PublicSuffixList
 
 from crawlfleet.core.urls.canonical import host_key
 from crawlfleet.core.urls.scope import Territory, problems, unwanted_endings
@@ -8,7 +9,9 @@ from crawlfleet.core.urls.suffixes import Suffixes
 from crawlfleet.core.urls.traps import Variants
 from crawlfleet.model.crawl.parameters import Limits, Scope
 
-SUFFIXES = Suffixes.of(["com", "example", "uk", "co.uk", "*.ck", "!www.ck", "github.io", "io"])
+SUFFIXES = Suffixes(
+    PublicSuffixList(["com", "example", "uk", "co.uk", "*.ck", "!www.ck", "github.io", "io"])
+)
 SEEDS = ("https://shop.example/docs/start.html",)
 
 
@@ -69,6 +72,8 @@ def test_the_folder_of_a_seed_is_what_its_address_looks_like(
         ("a.b.example.com", "example.com"),
         ("a.b.c.ck", "b.c.ck"),
         ("a.www.ck", "www.ck"),
+        ("b.ck", "b.ck"),
+        ("ck", "ck"),
         ("me.github.io", "me.github.io"),
         ("a.me.github.io", "me.github.io"),
         ("a.b.unknown", "b.unknown"),

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -244,7 +244,4 @@ def _is_address(host: str) -> bool:
 def is_public_suffix(domain: str) -> bool:
     """Whether anybody may register names under a domain, such as `co.uk`."""
     below = f"x.{domain}"
-    return _suffixes().registrable(below) == below
-
-
-_suffixes = cache(bundled)  # takes a moment, and most crawls never need it
+    return bundled().registrable(below) == below
