@@ -6,7 +6,6 @@ so who takes over compares what it knows with the event log, and tells what is n
 
 from typing import Final
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.retries.breakers import opened_event
 from crawlfleet.model.breaker import Site
@@ -48,7 +47,7 @@ class BreakerNews:
         if not news:
             return
         told = tuple(news)
-        demand_lead(await self._state.commit([Change(events=told, epoch=self._state.epoch)]))
+        await self._state.commit_as_leader([Change(events=told)])
         for event in told:
             if event in news:
                 news.remove(event)

@@ -4,6 +4,7 @@ from crawlfleet.control.measuring import Measuring
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.quality.recording import decided, undecidable
 from crawlfleet.errors import Conflict
+from crawlfleet.model.change import Change
 from crawlfleet.model.quality import Decision, MeasuredRun, series_key
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
@@ -48,16 +49,17 @@ class Quality:
     ) -> MeasuredRun:
         """Accept or reject what a task found; saying the same again changes nothing. Raises
         `Conflict` when there is nothing to decide, or when somebody said otherwise before."""
-        run = await self._newest(task_id)
-        change = decided(run, decision, now=self._system.now(), by=by, reason=reason)
-        if change is None:
-            return run
-        if why := undecidable(run):
-            raise Conflict(why)
-        (refusal,) = await self._state.commit([change])
-        if refusal is not None:
-            return await self._lost(task_id, decision)
-        return change.measured_runs[0]
+
+        async def decide() -> tuple[MeasuredRun, Change | None]:
+            run = await self._newest(task_id)
+            change = decided(run, decision, now=self._system.now(), by=by, reason=reason)
+            if change is None:
+                return run, None
+            if why := undecidable(run):
+                raise Conflict(why)
+            return change.measured_runs[0], change
+
+        return await self._state.decide(task_id, decide)
 
     async def _newest(self, task_id: str) -> MeasuredRun:
         found = await self.of_task(task_id)
@@ -66,10 +68,3 @@ class Quality:
                 f"nothing was measured of {task_id}: it has not ended, or has no `expectations`"
             )
         return found[0]
-
-    async def _lost(self, task_id: str, decision: Decision) -> MeasuredRun:
-        """Somebody else was faster: just as well if they said the same."""
-        run = await self._newest(task_id)
-        if run.decision is not decision:
-            raise Conflict(undecidable(run) or f"{task_id} has changed; look at it again")
-        return run

@@ -10,18 +10,16 @@ import asyncio
 import contextlib
 from typing import Final
 
-import msgspec
-
 from crawlfleet.control.breakers import BreakerNews
 from crawlfleet.control.leases.recalls import Recalls
-from crawlfleet.control.leases.service import Leases, demand_lead
+from crawlfleet.control.leases.service import Leases
 from crawlfleet.control.nodes.history import NodeHistory
 from crawlfleet.control.nodes.orders import removal
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.node_terms import Terms
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.tasks import attempts
 from crawlfleet.core.tasks.lease import Lease
-from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, SessionSettings
@@ -35,7 +33,6 @@ CLEAR_UP_EVERY_S: Final = 3_600.0
 GONE: Final = frozenset({NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE})
 NODES_AT_ONCE: Final = 50
 """Whose history is thinned in one go: nothing that is due may wait long for it."""
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 CLOCK_SET_S: Final = 1.0
 ORPHANS_AFTER_S: Final = 1.0
 """Whoever ended a session gives back its work at once; after so long nobody is doing it."""
@@ -91,11 +88,8 @@ class Timers:
             if self._system.now() - due > self._session.heartbeat_interval_s:
                 self.allow_for_silence()
             self._note_clock()
-            try:
+            async with StorePause(log, "timers wait for the store"):
                 await self.do_due()
-            except StoreUnavailable as error:
-                log.warning("timers wait for the store", error=str(error))
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
     def _note_clock(self) -> None:
         set_by_s = self._system.wall() - self._system.now()
@@ -168,7 +162,7 @@ class Timers:
                 await self._leases.end_session(
                     session.id,
                     cause=f"silent for {now - session.last_heartbeat:.1f} s",
-                    epoch=self._state.epoch,
+                    as_leader=True,
                 )
 
     def _is_silent(self, session_id: str, now: float) -> bool:
@@ -197,10 +191,8 @@ class Timers:
             chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
             change = attempts.overrun(lease, self._recovery, now=now, chance=chance)
             if change is not None:
-                fenced = msgspec.structs.replace(change, epoch=self._state.epoch)
-                over.append((lease, fenced))
-        refusals = await self._state.commit([change for _, change in over])
-        demand_lead(refusals)
+                over.append((lease, change))
+        refusals = await self._state.commit_as_leader([change for _, change in over])
         for (lease, _), refusal in zip(over, refusals, strict=True):
             if refusal is not None:
                 # The node has just said something, but not always that it is done.
@@ -259,11 +251,7 @@ class Timers:
         ][:limit]
         now = self._system.now()
         changes = [
-            msgspec.structs.replace(
-                removal(node, now=now, cause="gone for as long as such nodes are kept"),
-                epoch=self._state.epoch,
-            )
-            for node in gone
+            removal(node, now=now, cause="gone for as long as such nodes are kept") for node in gone
         ]
-        demand_lead(await self._state.commit(changes))
+        await self._state.commit_as_leader(changes)
         return len(changes)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.usage import over_time
 from crawlfleet.errors import CrawlfleetError, OutputUnavailable, StoreUnavailable
@@ -139,8 +138,7 @@ class Metering:
         rows = [*filter(None, map(self._row, sorted({*self._peaks, *self._kept})))]
         if not rows:
             return
-        change = Change(usage=tuple(rows), epoch=self._state.epoch)
-        demand_lead(await self._state.commit([change]))
+        await self._state.commit_as_leader([Change(usage=tuple(rows))])
         for row in rows:
             self._written[row.project_id] = row.peak_waiting, row.peak_running
             if row.storage_bytes is not None:

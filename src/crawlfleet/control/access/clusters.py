@@ -230,17 +230,17 @@ class Clusters:
         decide: Callable[[Cluster, float], Change | None],
         if_version: int | None,
     ) -> Cluster:
-        # What another master has just changed counts: else it might seem to be as wanted already.
-        await self._state.renewal.clusters()
-        cluster = self.get(cluster_id)
-        change = decide(cluster, self._system.now())
-        if change is None:
-            return cluster
-        expect_version(cluster_id, cluster.version, if_version)
-        (refusal,) = await self._state.commit([change])
-        if refusal is not None:
-            raise has_changed(cluster_id)
-        return change.clusters[0]
+        async def present() -> tuple[Cluster, Change | None]:
+            # What another master has just changed counts: else it might seem to be as wanted.
+            await self._state.renewal.clusters()
+            cluster = self.get(cluster_id)
+            change = decide(cluster, self._system.now())
+            if change is None:
+                return cluster, None
+            expect_version(cluster_id, cluster.version, if_version)
+            return change.clusters[0], change
+
+        return await self._state.decide(cluster_id, present)
 
 
 def _offered(node: Node, cluster: Cluster) -> Resources:

@@ -28,11 +28,11 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.ids import JOINER, KEY, make_id
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.requests import JoinTokenRequest, KeyRequest, RotateRequest
+from crawlfleet.ports.store import Refusal
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-TRIES: Final = 8
 SAVE_EVERY_S: Final = 5.0
 LONGEST_SECRET: Final = 512
 _WHY: Final = {
@@ -73,9 +73,12 @@ class Keys:
 
     async def ensure(self, secret: str, *, name: str, role: Role) -> None:
         """Make this secret the only valid key of that name; earlier ones are revoked."""
-        for _ in range(TRIES):
-            if not any(await self._state.commit(self._ensuring(secret, name, role))):
-                return
+
+        async def decide() -> list[Change]:
+            return self._ensuring(secret, name, role)
+
+        if await self._state.decide_batch(decide):
+            return
         raise Conflict(f"the key {name!r} is changing too quickly; start the master again")
 
     def _ensuring(self, secret: str, name: str, role: Role) -> list[Change]:
@@ -299,12 +302,13 @@ class Keys:
         if key_id not in self._state.keyring.keys:
             # Another master may have made it a moment ago.
             await self._state.renewal.keys()
-        for _ in range(TRIES):
+
+        async def present() -> tuple[ApiKey, Change | None]:
             key = self.get(key_id, joining=joining)
             now = self._system.wall()
             changed = decide(key, now)
             if changed is key:
-                return key
+                return key, None
             if key.is_configured:
                 raise Conflict(
                     f"the key {key.name!r} comes from the master's configuration: change it there, "
@@ -313,17 +317,17 @@ class Keys:
             # The name of a key that has expired may be another's by now.
             keeps_name = core.is_live(changed, now=now) or core.is_live(key, now=now)
             claims = (core.claim_name(changed, now=now),) if keeps_name else ()
-            change = _told(changed, what, *claims, now=self._system.now(), by=by)
-            refusal = (await self._state.commit([change]))[0]
-            if refusal is None:
-                return changed
+            return changed, _told(changed, what, *claims, now=self._system.now(), by=by)
+
+        def on_refusal(refusal: Refusal) -> None:
             if refusal.claim is not None:
+                name = self.get(key_id, joining=joining).name
                 raise Conflict(
-                    f"the name {key.name!r} belongs to {refusal.claim.holder} by now; "
+                    f"the name {name!r} belongs to {refusal.claim.holder} by now; "
                     "make a new key with another name"
                 )
-            await self._state.catch_up()
-        raise Conflict(f"{key_id} is changing too quickly; try again")
+
+        return await self._state.decide(key_id, present, on_refusal=on_refusal)
 
 
 def _told(key: ApiKey, what: str, *claims: Claim, now: float, by: str = "") -> Change:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.access.tokens import hash_secret, make_secret
-from crawlfleet.control.leases.service import TRIES, Leases
+from crawlfleet.control.leases.service import Leases
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import expect_version
 from crawlfleet.core.tasks.lifecycle import NodeTrigger, move_node
@@ -71,18 +71,22 @@ class NodeTokens:
     async def revoke(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
         """End the node: its tokens are worth nothing, its session ends, its work goes back."""
         cause = f"revoked by {by}"
-        for _ in range(TRIES):
+
+        async def decide() -> tuple[tuple[Node, str | None], Change | None]:
             node = await self._node(node_id)
             if node.revoked_at is not None:
-                return node
+                return (node, None), None
             expect_version(node_id, node.version, if_version)
             change = self._revoked(node, cause)
-            if (await self._state.commit([change]))[0] is None:
-                if node.session_id is not None:
-                    await self._leases.give_back(node.session_id, cause=cause)
-                return change.nodes[0]
-            await self._state.catch_up()
-        raise self._state.doubt(f"{node_id} cannot be revoked")
+            return (change.nodes[0], node.session_id), change
+
+        try:
+            revoked, session_id = await self._state.decide(node_id, decide)
+        except Conflict:
+            raise self._state.doubt(f"{node_id} cannot be revoked") from None
+        if session_id is not None:
+            await self._leases.give_back(session_id, cause=cause)
+        return revoked
 
     def is_due(self, node_id: str) -> bool:
         """Whether the node should fetch itself a new token."""

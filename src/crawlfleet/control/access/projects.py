@@ -134,14 +134,14 @@ class Projects:
         decide: Callable[[Project, float], Change | None],
         if_version: int | None,
     ) -> Project:
-        # What another master has just changed counts: else it might seem to be as wanted already.
-        await self._state.renewal.projects()
-        project = self.get(project_id)
-        change = decide(project, self._system.now())
-        if change is None:
-            return project
-        expect_version(project_id, project.version, if_version)
-        (refusal,) = await self._state.commit([change])
-        if refusal is not None:
-            raise has_changed(project_id)
-        return change.projects[0]
+        async def present() -> tuple[Project, Change | None]:
+            # What another master has just changed counts: else it might seem to be as wanted.
+            await self._state.renewal.projects()
+            project = self.get(project_id)
+            change = decide(project, self._system.now())
+            if change is None:
+                return project, None
+            expect_version(project_id, project.version, if_version)
+            return change.projects[0], change
+
+        return await self._state.decide(project_id, present)

@@ -15,7 +15,7 @@ from crawlfleet.control.access.keys import Keys, Principal
 from crawlfleet.control.access.tokens import hash_secret, make_secret
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.access import keys as core
-from crawlfleet.errors import Conflict, Refused, Unauthenticated
+from crawlfleet.errors import Refused, Unauthenticated
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import BROWSER, LINK, make_id
@@ -26,7 +26,6 @@ from crawlfleet.ports.system import System
 LINK_LASTS_S: Final = 600.0
 MOST_OF_A_KEY: Final = 50
 """Sessions, and links, of one key at once; one more ends the oldest."""
-TRIES: Final = 8
 
 
 class SignIns:
@@ -64,46 +63,41 @@ class SignIns:
         if caller.role is Role.NODE:
             raise Refused("nodes and join tokens cannot sign in; use the key of a person")
         secret = make_secret(self._system)
-        for _ in range(TRIES):
+
+        async def decide() -> tuple[None, Change]:
             used = [_used(self._known(link, links=True)[0])] if link else []
-            now = self._system.now()
             session = self._row(caller, secret, lasts_s=self._lasts_s, link=False)
-            event = _told("signed_in", caller, now)
-            refusals = await self._state.commit(
-                [Change(keys=(session, *used), events=(event,))],
-            )
-            if refusals[0] is None:
-                return self._known(secret, links=False)[1], secret
-            await self._state.catch_up()
-        raise Conflict("too many sign in at once; try again")
+            event = _told("signed_in", caller, self._system.now())
+            return None, Change(keys=(session, *used), events=(event,))
+
+        await self._state.decide("the link", decide)
+        return self._known(secret, links=False)[1], secret
 
     async def make_link(self, caller: Principal) -> tuple[ApiKey, str]:
         """A new link for another browser of the caller, and its secret."""
         if caller.role is Role.NODE:
             raise Refused("nodes and join tokens cannot sign in; use the key of a person")
         secret = make_secret(self._system)
-        for _ in range(TRIES):
+
+        async def decide() -> tuple[ApiKey, Change]:
             link = self._row(caller, secret, lasts_s=LINK_LASTS_S, link=True)
             event = _told("link_made", caller, self._system.now())
-            refusals = await self._state.commit([Change(keys=(link,), events=(event,))])
-            if refusals[0] is None:
-                return link, secret
-            await self._state.catch_up()
-        raise Conflict("too many links are made at once; try again")
+            return link, Change(keys=(link,), events=(event,))
+
+        return await self._state.decide("the link", decide), secret
 
     async def close(self, caller: Principal) -> None:
         """End the caller's session. May be called twice."""
-        for _ in range(TRIES):
+
+        async def decide() -> tuple[None, Change | None]:
             session = self._state.keyring.key(caller.session_hash)
-            now = self._system.now()
             if session is None or session.revoked_at is not None:
-                return
+                return None, None
+            now = self._system.now()
             event = _told("signed_out", caller, now)
-            ended = core.revoke(session, now=now)
-            if (await self._state.commit([Change(keys=(ended,), events=(event,))]))[0] is None:
-                return
-            await self._state.catch_up()
-        raise Conflict("the session is changing too quickly; try again")
+            return None, Change(keys=(core.revoke(session, now=now),), events=(event,))
+
+        await self._state.decide("the session", decide)
 
     def _known(self, secret: str, *, links: bool) -> tuple[ApiKey, Principal]:
         held = self._state.keyring.key(hash_secret(secret))

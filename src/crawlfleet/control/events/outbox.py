@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.model.event import Event
 from crawlfleet.ports.events import EventSink
 from crawlfleet.ports.store import Store
@@ -21,7 +21,6 @@ CONSUMER: Final = "outbox"
 PORTION: Final = 1000
 CURSOR_EVERY_S: Final = 1.0
 """One save for all that happens within a second: it costs a commit."""
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 
 
 class Outbox:
@@ -53,16 +52,14 @@ class Outbox:
             except TimeoutError:
                 log.debug("saving the outbox's position", position=self._position)
             wake.clear()
-            try:
+            async with StorePause(log, "outbox waits for the store") as store:
                 while await self._carry():
                     pass
                 if self._position > self._saved and loop.time() >= save_at:
                     await self.save()
                     save_at = loop.time() + CURSOR_EVERY_S
-            except StoreUnavailable as error:
-                log.warning("outbox waits for the store", error=str(error))
+            if store.has_failed:
                 wake.set()
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
     async def save(self) -> None:
         """Remember durably how far the events were carried."""

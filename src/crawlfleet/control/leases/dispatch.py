@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from crawlfleet.control.leases.service import Leases, demand_lead
+from crawlfleet.control.leases.service import Leases
 from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.plan import plan
 from crawlfleet.core.placement.resources import allocate, demand_of, subtract
 from crawlfleet.core.placement.rules import Rules
 from crawlfleet.core.tasks import attempts
-from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import EXECUTION, make_id
 from crawlfleet.model.resources import Resources
@@ -26,7 +26,6 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.SCHED)
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 PAUSE_AFTER_NOTHING_S: Final = 0.02
 LATER_S: Final = 0.005
 """So that a time is over, and not just about to be, when it is looked at again."""
@@ -58,21 +57,17 @@ class Dispatch:
         while True:
             await wake.wait()
             wake.clear()
-            begun, pause_s = loop.time(), 0.0
-            try:
+            begun = loop.time()
+            async with StorePause(log, "dispatch waits for the store") as store:
                 planned, made = await self.assign_once()
                 self._state.tally.dispatch_s.observe(loop.time() - begun)
-                if planned and not made:
-                    # Memory and store disagree on all of it: give them time to agree.
-                    pause_s = PAUSE_AFTER_NOTHING_S
                 if planned:
                     wake.set()
-            except StoreUnavailable as error:
-                log.warning("dispatch waits for the store", error=str(error))
+                if planned and not made:
+                    # Memory and store disagree on all of it: give them time to agree.
+                    await asyncio.sleep(PAUSE_AFTER_NOTHING_S)
+            if store.has_failed:
                 wake.set()
-                pause_s = PAUSE_AFTER_FAILURE_S
-            if pause_s:
-                await asyncio.sleep(pause_s)
 
     async def assign_once(self) -> tuple[int, int]:
         """Plan and commit one batch; how many tasks the plan was about, and how many it placed."""
@@ -125,8 +120,7 @@ class Dispatch:
             for task in tasks
             if (change := self._assignment(task, nodes[task.id], rooms, now))
         ]
-        refusals = await self._state.commit(changes)
-        demand_lead(refusals)
+        refusals = await self._state.commit_as_leader(changes)
         made = {
             change.tasks[0].id
             for change, refusal in zip(changes, refusals, strict=True)
@@ -161,7 +155,6 @@ class Dispatch:
             allocation=rooms.allocate(node_id, demand, task.capabilities),
             now=now,
             cause=f"placed by {self._strategy(task)}",
-            epoch=self._state.epoch,
         )
 
     def _strategy(self, task: Task) -> str:

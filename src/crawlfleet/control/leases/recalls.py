@@ -6,9 +6,6 @@ stop the attempt, whose late reports its old token makes worthless.
 
 from collections.abc import Iterator
 
-import msgspec
-
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.nodes.health import release_at
 from crawlfleet.core.tasks import attempts
@@ -45,7 +42,7 @@ class Recalls:
             at = self._due(node)
             if at is not None and at <= now:
                 changes += self._recall(node, now)
-        demand_lead(await self._state.commit(changes))
+        await self._state.commit_as_leader(changes)
 
     def _due(self, node: Node) -> float | None:
         instants = (node.drain_until, release_at(node, self._settings))
@@ -65,4 +62,4 @@ class Recalls:
             change = attempts.recall(lease, now=now, cause=cause)
             if change is not None:
                 log.info("taken back", task_id=lease.task.id, node_id=node.id, cause=cause)
-                yield msgspec.structs.replace(change, epoch=self._state.epoch)
+                yield change

@@ -7,6 +7,7 @@ Reports are recorded once, under their token.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ from crawlfleet.core.tasks import attempts
 from crawlfleet.core.tasks.assignments import portion, stop_order
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.core.tasks.lifecycle import NodeTrigger, move_node
-from crawlfleet.errors import LeadershipLost, StoreUnavailable
+from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import Health, NodeStatus, Session
@@ -40,8 +41,6 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.RECOVER)
-TRIES: Final = 8
-"""How often a change is decided anew before memory is taken to be wrong."""
 UNMEASURED: Final[dict[str, Any]] = {
     "health": Health.UNKNOWN,
     "health_reason": "",
@@ -134,18 +133,23 @@ class Leases:
     ) -> list[int]:
         """Record some reports of a batch; which of them have to be said again."""
         undecided = [*places]
+        plan = _Decided([], [], {})
         judged: Mapping[str, Judged] = {}
         if self._measuring is not None and self._session(node_id, batch.session_id) is not None:
             reports = [batch.reports[place] for place in places]
             judged = await self._measuring.reported(node_id, reports, wait_s=wait_s)
-        for _ in range(TRIES):
-            if not undecided or self._session(node_id, batch.session_id) is None:
-                break
-            plan = self._decide(node_id, batch, undecided, judged)
-            for place in undecided:
-                outcomes[place] = plan.told.get(place, ReportOutcome.STALE)
-            refusals = await self._state.commit(plan.changes, room_at=node_id)
-            undecided = []
+
+        async def decide() -> Sequence[Change]:
+            nonlocal plan
+            plan = _Decided([], [], {})
+            if self._session(node_id, batch.session_id) is not None:
+                plan = self._decide(node_id, batch, undecided, judged)
+                for place in undecided:
+                    outcomes[place] = plan.told.get(place, ReportOutcome.STALE)
+            return plan.changes
+
+        def is_settled(_: Sequence[Change], refusals: Sequence[Refusal | None]) -> bool:
+            undecided.clear()
             for group, refusal in zip(plan.places, refusals, strict=True):
                 if refusal is None:
                     continue
@@ -155,9 +159,10 @@ class Leases:
                     # Somebody was faster, an operator for example: decide on the new state.
                     undecided.extend(group)
             undecided.sort()
-            if undecided:
-                await self._state.catch_up()
-        else:
+            return not undecided
+
+        commit = partial(self._state.commit, room_at=node_id)
+        if not await self._state.decide_batch(decide, is_settled=is_settled, commit=commit):
             raise self._state.doubt(f"reports of {node_id} do not fit what is known of its work")
         if judged and self._measuring is not None:
             self._measuring.forget(judged)
@@ -191,39 +196,38 @@ class Leases:
         *,
         cause: str,
         trigger: NodeTrigger = NodeTrigger.SILENT,
-        epoch: int | None = None,
+        as_leader: bool = False,
     ) -> None:
         """End a session, then give back its work; what a crash leaves undone the timers do.
 
-        With an `epoch`, only while that is the leader's; else raises `LeadershipLost`.
+        With `as_leader`, only while this master leads; else raises `LeadershipLost`.
 
         Only a node that leaves for good ends in any case: a heartbeat saves one that seemed
         silent, and a resumed node is not drained any more.
         """
-        for _ in range(TRIES):
+        is_saved = False
+
+        async def decide() -> tuple[bool, Change | None]:
             session = self._state.sessions.get(session_id)
-            if session is None:
-                break
+            if session is None or is_saved:
+                return not is_saved, None
             change = self._ended(session, cause, trigger)
-            if change is None:
-                return
-            refusals = await self._state.commit([msgspec.structs.replace(change, epoch=epoch)])
-            demand_lead(refusals)
-            if refusals[0] is not None:
-                if trigger is not NodeTrigger.LEFT:
-                    return
-                await self._state.catch_up()
-        await self.give_back(session_id, cause=cause)
+            return change is not None, change
+
+        def on_refusal(_: Refusal) -> None:
+            nonlocal is_saved
+            is_saved = trigger is not NodeTrigger.LEFT
+
+        if await self._state.decide(session_id, decide, on_refusal=on_refusal, as_leader=as_leader):
+            await self.give_back(session_id, cause=cause)
 
     async def give_back(self, session_id: str, *, cause: str) -> None:
         """Return the work of a session that has ended to the queue."""
-        for _ in range(TRIES):
-            changes = [*self._losses(session_id, cause)]
-            if not changes:
-                return
-            refusals = await self._state.commit(changes)
-            if any(refusals):
-                await self._state.catch_up()
+
+        async def decide() -> Sequence[Change]:
+            return [*self._losses(session_id, cause)]
+
+        await self._state.decide_batch(decide, is_settled=lambda changes, _: not changes)
         if [*self._losses(session_id, cause)]:
             raise self._state.doubt(f"the work of the ended {session_id} cannot be given back")
 
@@ -411,12 +415,6 @@ _DECISIONS: dict[ReportKind, _Decision] = {
     ReportKind.STOPPED: Leases._released,
     ReportKind.RELEASED: Leases._released,
 }
-
-
-def demand_lead(refusals: Iterable[Refusal | None]) -> None:
-    """Raise `LeadershipLost` if a change was refused because another master leads."""
-    if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
-        raise LeadershipLost("another master leads now; this one must not act as the leader")
 
 
 def _merged(first: Change, second: Change) -> Change:

@@ -96,14 +96,16 @@ class NodeOrders:
 
     async def remove(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
         """Forget a node that is gone; `Conflict` for one that is connected."""
-        node = await self._nodes.present(node_id)
-        expect_version(node_id, node.version, if_version)
-        if node.status in CONNECTED:
-            raise Conflict(f"{node_id} is {node.status}: drain or unregister it first")
-        change = removal(node, now=self._system.now(), cause=f"removed by {by}")
-        if (await self._state.commit([change]))[0] is not None:
-            raise has_changed(node_id)
-        return change.nodes[0]
+
+        async def decide() -> tuple[Node, Change]:
+            node = await self._nodes.present(node_id)
+            expect_version(node_id, node.version, if_version)
+            if node.status in CONNECTED:
+                raise Conflict(f"{node_id} is {node.status}: drain or unregister it first")
+            change = removal(node, now=self._system.now(), cause=f"removed by {by}")
+            return change.nodes[0], change
+
+        return await self._state.decide(node_id, decide)
 
     async def _order(
         self,
@@ -116,23 +118,24 @@ class NodeOrders:
         drain_until: float | None = None,
     ) -> Node:
         """Carry out an order; one that was carried out before is no error."""
-        node = await self._nodes.present(node_id)
-        if node.status is target:
-            return node
-        expect_version(node_id, node.version, if_version)
-        moved = move_node(
-            node,
-            trigger,
-            now=self._system.now(),
-            cause=f"{trigger} by {by}",
-            drain_until=drain_until,
-        )
-        if moved is None:
-            raise Conflict(f"{node_id} is {node.status}: '{trigger}' does not apply")
-        refusal = (await self._state.commit([Change(nodes=(moved[0],), events=(moved[1],))]))[0]
-        if refusal is not None:
-            raise has_changed(node_id)
-        return moved[0]
+
+        async def decide() -> tuple[Node, Change | None]:
+            node = await self._nodes.present(node_id)
+            if node.status is target:
+                return node, None
+            expect_version(node_id, node.version, if_version)
+            moved = move_node(
+                node,
+                trigger,
+                now=self._system.now(),
+                cause=f"{trigger} by {by}",
+                drain_until=drain_until,
+            )
+            if moved is None:
+                raise Conflict(f"{node_id} is {node.status}: '{trigger}' does not apply")
+            return moved[0], Change(nodes=(moved[0],), events=(moved[1],))
+
+        return await self._state.decide(node_id, decide)
 
 
 def removal(node: Node, *, now: float, cause: str) -> Change:

@@ -6,18 +6,19 @@ queue. The master's clock alone decides; what the node says under an ended sessi
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from crawlfleet.control.access.keys import Principal
 from crawlfleet.control.access.tokens import hash_secret, make_secret
-from crawlfleet.control.leases.service import TRIES, UNMEASURED, Leases
+from crawlfleet.control.leases.service import UNMEASURED, Leases
 from crawlfleet.control.nodes.health import NodeHealth
 from crawlfleet.control.nodes.history import NodeHistory
 from crawlfleet.control.nodes.lost_connections import Suspicion
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.if_version import accept, expect_version, has_changed
+from crawlfleet.control.state.if_version import accept, expect_version
 from crawlfleet.control.state.node_terms import Terms, news, renewed
 from crawlfleet.control.state.shared_commit import SharedCommit
 from crawlfleet.core.access.keys import status_of
@@ -45,6 +46,7 @@ from crawlfleet.model.wire.node_protocol import (
     Registered,
     Registration,
 )
+from crawlfleet.ports.store import Refusal
 from crawlfleet.ports.system import System
 from crawlfleet.views.distribution import DEVICE_ID
 
@@ -94,24 +96,45 @@ class Nodes:
         accept(registration_problems(registration, self._state.clusters))
         accept(probe_problems(registration, allow_loopback=self._probe_loopback))
         if by.node_id is not None or self._shown(by) is None:
-            return await self._register(registration, by, None)
+            return await self._register(registration, by, joins=False)
         # One after another: each counts one more use than the one before.
         async with self._joining:
-            for _ in range(TRIES):
-                shown = self._shown(by)
+            return await self._register(registration, by, joins=True)
+
+    async def _register(
+        self, registration: Registration, by: Principal, *, joins: bool
+    ) -> Registered:
+        """As `register`; with `joins` a use of the join token is counted in the same commit."""
+
+        async def decide() -> tuple[tuple[Registered, Session | None], Change]:
+            shown = self._shown(by) if joins else None
+            if joins:
                 status = status_of(shown, now=self._system.wall()) if shown else "unknown"
                 if status != "live":
                     raise Unauthenticated(f"this join token is {status}", status)
-                try:
-                    return await self._register(registration, by, shown)
-                except _Outdated:
-                    await self._state.catch_up()
-        raise Conflict("the join token is changing too quickly; try again")
+            registered, earlier, change = self._registered(registration, by, shown)
+            return (registered, earlier), change
 
-    async def _register(
+        def on_refusal(refusal: Refusal) -> None:
+            shown = self._shown(by) if joins else None
+            if shown is None or refusal.subject != shown.id:
+                raise Conflict(
+                    f"{registration.node_id or registration.name} has just changed, or registers "
+                    "twice at once; try again"
+                )
+
+        registered, earlier = await self._state.decide(
+            "the join token", decide, on_refusal=on_refusal
+        )
+        if earlier is not None:
+            # Its session is over; what is left is to give back the work.
+            await self._leases.give_back(earlier.id, cause=ANEW)
+        return registered
+
+    def _registered(
         self, registration: Registration, by: Principal, shown: ApiKey | None
-    ) -> Registered:
-        """As `register`; counts a use of the join token that was shown in the same commit."""
+    ) -> tuple[Registered, Session | None, Change]:
+        """The answer to a registration, the earlier session that ends, and the change."""
         now = self._system.now()
         node, token = self._identity(registration, by, now)
         terms = self._terms.of(registration.cluster_id)
@@ -141,15 +164,7 @@ class Nodes:
             events=(moved[1],) if shown is None else (moved[1], _use(shown, node, now)),
             keys=() if shown is None else (_used(shown),),
         )
-        refusal = (await self._state.commit([change]))[0]
-        if refusal is not None and shown is not None and refusal.subject == shown.id:
-            raise _Outdated
-        if refusal is not None:
-            raise Conflict(f"{node.id} has just changed, or registers twice at once; try again")
-        if earlier is not None:
-            # Its session is over; what is left is to give back the work.
-            await self._leases.give_back(earlier.id, cause=ANEW)
-        return Registered(
+        registered = Registered(
             node_id=node.id,
             registration_time=now,
             initial_status=str(moved[0].status),
@@ -159,6 +174,7 @@ class Nodes:
             node_token=token,
             terms=terms,
         )
+        return registered, earlier, change
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
         """Move the session's deadline; the reply carries orders and what the node has lost."""
@@ -199,23 +215,32 @@ class Nodes:
     ) -> bool:
         """Move the deadline of a session; `False` if there is no such session (any more)."""
         await self._leases.know_session(node_id, session_id)
-        for _ in range(TRIES):
+        is_known = True
+
+        async def decide() -> Sequence[Change]:
+            nonlocal is_known
             session = self._state.sessions.get(session_id)
-            if session is None or session.node_id != node_id:
-                return False
+            is_known = session is not None and session.node_id == node_id
+            if session is None or not is_known:
+                return ()
             moved = renewed(session, heartbeat, terms, now=self._system.now())
             if moved is None:
-                return True
+                return ()
             sample = self._history.observe(moved, active_tasks=len(heartbeat.active_tasks))
             judged = self._health.observe(moved, sample, sent_at=heartbeat.sent_at)
+            return [Change(sessions=(moved,)), *([judged] if judged else [])]
+
+        def is_settled(changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> bool:
             # What somebody else has just changed about the node stands: the next beat judges it.
-            changes = [Change(sessions=(moved,)), *([judged] if judged else [])]
-            if (await self._beats.commit(changes))[0] is None:
-                self._suspicion.renewed(moved)
-                return True
-            await self._state.catch_up()
-        # It moves on all the time: somebody takes in its heartbeats.
-        return True
+            if changes and refusals[0] is not None:
+                return False
+            if changes:
+                self._suspicion.renewed(changes[0].sessions[0])
+            return True
+
+        # One that is refused each time moves on all the time: somebody takes in its heartbeats.
+        await self._state.decide_batch(decide, is_settled=is_settled, commit=self._beats.commit)
+        return is_known
 
     async def _terms_for(self, node: Node, heartbeat: Heartbeat) -> NodeTerms:
         """What the node is to work by: never what is older than what another master told it."""
@@ -264,16 +289,17 @@ class Nodes:
 
         Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
         """
-        node = await self.present(node_id)
-        changed = changed_node(node, request, now=self._system.now(), by=by)
-        if changed is None:
-            return node
-        expect_version(node_id, node.version, version)
-        accept(label_problems(changed[0]))
-        refusal = (await self._state.commit([Change(nodes=(changed[0],), events=(changed[1],))]))[0]
-        if refusal is not None:
-            raise has_changed(node_id)
-        return changed[0]
+
+        async def decide() -> tuple[Node, Change | None]:
+            node = await self.present(node_id)
+            changed = changed_node(node, request, now=self._system.now(), by=by)
+            if changed is None:
+                return node, None
+            expect_version(node_id, node.version, version)
+            accept(label_problems(changed[0]))
+            return changed[0], Change(nodes=(changed[0],), events=(changed[1],))
+
+        return await self._state.decide(node_id, decide)
 
     def _identity(
         self, registration: Registration, by: Principal, now: float
@@ -331,10 +357,6 @@ class Nodes:
             resources=capacity,
             probe=registration.probe,
         )
-
-
-class _Outdated(Exception):
-    """The join token was changed by somebody else meanwhile."""
 
 
 def _use(key: ApiKey, node: Node, now: float) -> Event:

@@ -8,9 +8,9 @@ store stays the only truth. Nothing finished is kept: memory grows with the work
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from crawlfleet.control.state.backlogs import Backlogs
 from crawlfleet.control.state.counters import Tally
 from crawlfleet.control.state.gate import Gate
 from crawlfleet.control.state.holdings import Bookings
+from crawlfleet.control.state.if_version import has_changed
 from crawlfleet.control.state.keyring import Keyring
 from crawlfleet.control.state.log_position import Position
 from crawlfleet.control.state.nodes_due import Watchlist
@@ -33,20 +34,25 @@ from crawlfleet.core.placement.plan import experience_of, ready_for
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.core.usage import counted
-from crawlfleet.errors import InvalidRequest, StoreUnavailable
+from crawlfleet.errors import InvalidRequest, LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project
 from crawlfleet.model.settings import Settings
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
 from crawlfleet.model.usage import DAY_S
-from crawlfleet.ports.store import Refusal, Store
+from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
 VERIFY_WITHIN_S: Final = 2.0
+MAX_DECISIONS: Final = 8
+"""How often a change is decided anew because somebody else was faster."""
+
+Answer = TypeVar("Answer")
+Commit = Callable[[Sequence[Change]], Awaitable[list[Refusal | None]]]
 
 
 class FleetState:
@@ -210,6 +216,68 @@ class FleetState:
             with contextlib.suppress(StoreUnavailable):
                 await self.renewal.refused(changes, refusals)
         return refusals
+
+    async def commit_as_leader(self, changes: Sequence[Change]) -> list[Refusal | None]:
+        """Commit changes that only the master that leads may make; otherwise as `commit`.
+
+        Raises `LeadershipLost` when another master leads by now.
+        """
+        epoch = self.epoch
+        refusals = await self.commit(
+            [msgspec.structs.replace(change, epoch=epoch) for change in changes]
+        )
+        if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
+            raise LeadershipLost("another master leads now; this one must not act as the leader")
+        return refusals
+
+    async def decide(
+        self,
+        id: str,
+        decide: Callable[[], Awaitable[tuple[Answer, Change | None]]],
+        *,
+        on_refusal: Callable[[Refusal], None] | None = None,
+        as_leader: bool = False,
+    ) -> Answer:
+        """Commit the change that `decide` returns, and return the answer that comes with it.
+
+        Where somebody else was faster, `decide` is called again on what is there by then; without
+        a change its answer is returned at once. `on_refusal` is called with each refusal, and may
+        raise what deciding anew cannot mend. Raises `Conflict` for `id` after `MAX_DECISIONS`.
+        """
+        commit = self.commit_as_leader if as_leader else self.commit
+        for _ in range(MAX_DECISIONS):
+            answer, change = await decide()
+            if change is None:
+                return answer
+            (refusal,) = await commit([change])
+            if refusal is None:
+                return answer
+            if on_refusal is not None:
+                on_refusal(refusal)
+            await self.catch_up()
+        raise has_changed(id)
+
+    async def decide_batch(
+        self,
+        decide: Callable[[], Awaitable[Sequence[Change]]],
+        *,
+        is_settled: Callable[[Sequence[Change], Sequence[Refusal | None]], bool] | None = None,
+        commit: Commit | None = None,
+    ) -> bool:
+        """Commit the changes that `decide` returns, and have it decide anew until all is settled.
+
+        All is settled when nothing was refused, unless `is_settled` says otherwise of the changes
+        and their refusals. Returns whether that is so after at most `MAX_DECISIONS`. `commit` is
+        how the changes are committed.
+        """
+        commit = commit or self.commit
+        for _ in range(MAX_DECISIONS):
+            changes = await decide()
+            refusals = await commit(changes) if changes else []
+            if not any(refusals) if is_settled is None else is_settled(changes, refusals):
+                return True
+            await self.catch_up()
+        return False
 
     async def catch_up(self) -> None:
         """Wait until every commit that is under way now has reached the copy.

@@ -11,6 +11,7 @@ from typing import Final
 
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.node_terms import Terms
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import Session
@@ -24,7 +25,6 @@ MOST_BEHIND: Final = 20_000
 """Beyond that loading the living part anew is quicker than reading what became of it."""
 PAUSE_S: Final = 0.01
 """What is committed within it is read together."""
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 LOOK_EVERY_S: Final = 1.0
 """However often somebody comes with a key that is not known."""
 
@@ -76,13 +76,11 @@ class Following:
         while True:
             await behind.wait()
             behind.clear()
-            try:
+            async with StorePause(log, "following waits for the store") as store:
                 await self._read_up_to(self._told)
                 await asyncio.sleep(PAUSE_S)
-            except StoreUnavailable as error:
-                log.warning("following waits for the store", error=str(error))
+            if store.has_failed:
                 behind.set()
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
     async def _read_up_to(self, newest: int) -> None:
         position = self._state.position

@@ -13,10 +13,9 @@ from crawlfleet.core.placement.plan import requirement_of
 from crawlfleet.core.placement.resources import demand_of
 from crawlfleet.core.placement.rules import Rules
 from crawlfleet.core.tasks import attempts
-from crawlfleet.errors import Conflict
+from crawlfleet.errors import Conflict, LeadershipLost
 from crawlfleet.model.ids import EXECUTION, make_id
 from crawlfleet.model.task import LEASED, Task
-from crawlfleet.ports.store import RefusalKind
 from crawlfleet.ports.system import System
 
 
@@ -79,17 +78,17 @@ class Assigning:
             allocation=Rooms(self._state.fleet).allocate(node_id, demand, task.capabilities),
             now=self._system.now(),
             cause=f"assigned by {by}",
-            epoch=self._state.epoch,
         )
         if change is None:
             raise Conflict(f"{task_id} is {task.status}: only a pending task can be assigned")
-        (refusal,) = await self._state.commit([change])
-        if refusal is not None and refusal.kind is RefusalKind.EPOCH:
+        try:
+            (refusal,) = await self._state.commit_as_leader([change])
+        except LeadershipLost:
             # What the leader gives out at this moment is not known here: a node may be full.
             raise Conflict(
                 f"another master leads, and it alone gives {task_id} to a node; `crawlfleet "
                 "status` names it: ask that one"
-            )
+            ) from None
         if refusal is not None:
             raise has_changed(task_id)
         return change.tasks[0]

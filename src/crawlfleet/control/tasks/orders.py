@@ -29,8 +29,6 @@ from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, Task, TaskStatus
 from crawlfleet.ports.store import Refusal, Store, TaskFilter
 from crawlfleet.ports.system import System
 
-TRIES: Final = 8
-"""How often a change is decided anew when somebody else was faster."""
 PORTION: Final = 500
 NOT_COMPLETED: Final = tuple(each for each in TaskStatus if each is not TaskStatus.COMPLETED)
 
@@ -96,21 +94,30 @@ class Orders:
         self, order: Order, task_ids: Sequence[str], if_version: int | None = None
     ) -> list[Outcome]:
         outcomes: dict[str, Outcome] = {}
-        undecided = task_ids
-        for _ in range(TRIES):
+        undecided = [*task_ids]
+        behind: list[str] = []
+
+        async def decide() -> Sequence[Change]:
+            if behind:
+                await self._state.renewal.tasks(behind)
             families = await self._families(order, undecided)
             settled, changes = self._decide(order, undecided, if_version, families)
-            refusals = await self._state.commit(changes)
-            settled += map(_outcome, [order] * len(changes), changes, refusals)
-            outcomes.update((outcome.task_id, outcome) for outcome in settled if outcome)
+            outcomes.update((outcome.task_id, outcome) for outcome in settled)
+            behind[:] = families.others
+            return changes
+
+        def is_settled(changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> bool:
+            made = map(_outcome, [order] * len(changes), changes, refusals)
+            outcomes.update((outcome.task_id, outcome) for outcome in made if outcome)
             for change, refusal in zip(changes, refusals, strict=True):
                 if len(change.tasks) > 1:
                     for outcome in _seen_to(order, change, refusal, undecided):
                         outcomes.setdefault(outcome.task_id, outcome)
-            undecided = [id for id in undecided if id not in outcomes]
-            if not undecided:
-                break
-            await self._state.renewal.tasks([*undecided, *families.others])
+            undecided[:] = [id for id in undecided if id not in outcomes]
+            behind[:0] = undecided
+            return not undecided
+
+        await self._state.decide_batch(decide, is_settled=is_settled)
         for id in undecided:
             hasty = Conflict(f"{id} is changing too quickly; try again")
             outcomes[id] = Outcome(task_id=id, refusal=hasty)
@@ -122,10 +129,10 @@ class Orders:
         task_ids: Sequence[str],
         if_version: int | None,
         families: Families,
-    ) -> tuple[list[Outcome | None], list[Change]]:
+    ) -> tuple[list[Outcome], list[Change]]:
         """What is settled without a change, and the changes; neither for whom memory lags, nor
         for what another change of the batch sees to, if that is made."""
-        settled: list[Outcome | None] = []
+        settled: list[Outcome] = []
         changes: list[Change] = []
         now = self._system.now()
         for id in task_ids:

@@ -7,17 +7,19 @@ version and under the leader's epoch: however often its shards are looked at, it
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.measuring import Measuring
 from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.quality.recording import Judged
 from crawlfleet.core.tasks import parents as shards
 from crawlfleet.core.tasks.merge import data_of
-from crawlfleet.errors import LeadershipLost, StoreUnavailable
+from crawlfleet.errors import Conflict, LeadershipLost, StoreUnavailable
+from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.ports.store import Store, TaskFilter
@@ -30,8 +32,6 @@ OPEN: Final = (TaskStatus.WAITING, TaskStatus.PAUSED)
 PORTION: Final = 16
 """Shards that are read at once: each may have a result of a megabyte."""
 PARENTS: Final = 500
-TRIES: Final = 8
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 
 
 class Gathering:
@@ -69,16 +69,13 @@ class Gathering:
         """Look at all that wait, once: the event log may not go back to when they began. Then
         measure what expects something of its items: others must not wait for that."""
         while True:
-            try:
+            async with StorePause(log, "gathering waits for the store"):
                 async for parent_id in self._waiting():
                     await self.gather(parent_id)
                 while True:
                     await self._news.wait()
                     self._news.clear()
                     await self.measure()
-            except StoreUnavailable as error:
-                log.warning("gathering waits for the store", error=str(error))
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
     async def measure(self) -> None:
         """End the tasks that only wait for their items to be measured."""
@@ -99,33 +96,36 @@ class Gathering:
     async def gather(self, parent_id: str, *, measured: bool = False) -> bool:
         """End a task if all of its shards have; whether it was ended. One that expects something
         of its items only when it is `measured`, which may take a while."""
-        for _ in range(TRIES):
-            parent = next(iter(await self._store.tasks([parent_id])), None)
-            if parent is None or parent.status not in OPEN or not parent.is_parent:
-                return False
-            # In this order: a shard that lives again later has given its parent a new version.
-            if any(each.status not in TERMINAL for each in await self._store.shards(parent_id)):
-                return False
-            gathering = shards.Gathering(parent)
-            async for child in self._children(parent_id):
-                gathering.take(child)
-            judged: Judged | None = None
-            if self._measuring and parent.expectations is not None and gathering.is_complete:
-                if not measured:
-                    self._unmeasured[parent_id] = None
-                    self._news.set()
-                    return False
-                judged = await self._judge(self._measuring, parent, gathering)
-            change = gathering.end(now=self._system.now(), judged=judged)
-            if change is None:
-                return False
-            change = msgspec.structs.replace(change, epoch=self._state.epoch)
-            refusals = await self._state.commit([change])
-            demand_lead(refusals)
-            if refusals[0] is None:
-                log.info("gathered", task_id=parent_id, status=str(change.tasks[0].status))
-                return True
-        raise self._state.doubt(f"{parent_id} changes too quickly to be gathered")
+        try:
+            ended = await self._state.decide(
+                parent_id, partial(self._decide, parent_id, measured), as_leader=True
+            )
+        except Conflict:
+            raise self._state.doubt(f"{parent_id} changes too quickly to be gathered") from None
+        if ended is not None:
+            log.info("gathered", task_id=parent_id, status=str(ended.status))
+        return ended is not None
+
+    async def _decide(self, parent_id: str, measured: bool) -> tuple[Task | None, Change | None]:
+        """The task as it ends, if it can end now, with the change that does it."""
+        parent = next(iter(await self._store.tasks([parent_id])), None)
+        if parent is None or parent.status not in OPEN or not parent.is_parent:
+            return None, None
+        # In this order: a shard that lives again later has given its parent a new version.
+        if any(each.status not in TERMINAL for each in await self._store.shards(parent_id)):
+            return None, None
+        gathering = shards.Gathering(parent)
+        async for child in self._children(parent_id):
+            gathering.take(child)
+        judged: Judged | None = None
+        if self._measuring and parent.expectations is not None and gathering.is_complete:
+            if not measured:
+                self._unmeasured[parent_id] = None
+                self._news.set()
+                return None, None
+            judged = await self._judge(self._measuring, parent, gathering)
+        change = gathering.end(now=self._system.now(), judged=judged)
+        return (None, None) if change is None else (change.tasks[0], change)
 
     async def _judge(
         self, measuring: Measuring, parent: Task, gathering: shards.Gathering

@@ -51,11 +51,10 @@ def assign(
     allocation: Resources,
     now: float,
     cause: str,
-    epoch: int | None = None,
 ) -> Change | None:
     """Give the task to a node under the next token; `None` when it is not there to be given.
 
-    It holds only while the node's session has not ended, and while the leader's epoch lasts.
+    It holds only while the node's session has not ended.
     """
     token = task.token + 1
     moved = task_moved(
@@ -89,7 +88,6 @@ def assign(
         tasks=(moved[0],),
         executions=(execution,),
         events=(moved[1],),
-        epoch=epoch,
         under=session_id,
         usual=task.started_at is None,
     )

@@ -18,7 +18,6 @@ from crawlfleet.model.ids import ALERT, SILENCE, make_id
 from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
-TRIES: Final = 8
 MOST_RULES: Final = 200
 """Each is looked at every few seconds."""
 
@@ -140,16 +139,15 @@ class Alerts:
         decide: Callable[[AlertRule, float], Change | None],
         if_version: int | None,
     ) -> AlertRule:
-        for _ in range(TRIES):
+        async def present() -> tuple[AlertRule, Change | None]:
             rule = await self.get(alert_id)
             change = decide(rule, self._system.now())
             if change is None:
-                return rule
+                return rule, None
             expect_version(alert_id, rule.version, if_version)
-            (refusal,) = await self._state.commit([change])
-            if refusal is None:
-                return change.alert_rules[0]
-        raise has_changed(alert_id)
+            return change.alert_rules[0], change
+
+        return await self._state.decide(alert_id, present)
 
 
 def _unprintable() -> FieldProblem:

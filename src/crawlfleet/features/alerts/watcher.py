@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.features.alerts.model import AlertRule, AlertStatus, Source
 from crawlfleet.features.alerts.rules import states
 from crawlfleet.features.alerts.rules.alerts import with_built_ins
@@ -33,7 +32,6 @@ LOOK_EVERY_S: Final = 5.0
 LOOK_SELDOM_S: Final = 300.0
 """While there is nothing to see: disks fill up without an event."""
 PAUSE_S: Final = 1.0
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 RECALLED: Final = 5_000
 """Events from before this master led that are looked at again."""
 OF_RULES: Final = "rule."
@@ -90,11 +88,9 @@ class Watch:
     async def _look_on(self) -> None:
         while True:
             self._wake.clear()
-            try:
+            async with StorePause(log, "alerts wait for the store") as store:
                 await self.look()
-            except StoreUnavailable as error:
-                log.warning("alerts wait for the store", error=str(error))
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+            if store.has_failed:
                 continue
             await asyncio.sleep(PAUSE_S)
             with contextlib.suppress(TimeoutError):
@@ -118,9 +114,8 @@ class Watch:
                 continue
             if change is None:
                 continue
-            refusals = await self._state.commit([change])
-            demand_lead(refusals)
-            if refusals[0] is not None:
+            (refusal,) = await self._state.commit_as_leader([change])
+            if refusal is not None:
                 # Somebody has changed the rule meanwhile.
                 self._stale = True
                 self._wake.set()
@@ -133,7 +128,7 @@ class Watch:
         if notice is None and not states.is_worth_keeping(rule.state, state):
             self._rules[rule.id] = msgspec.structs.replace(rule, state=state)
             return None
-        return states.change_of(rule, state, notice, now=now, epoch=self._state.epoch)
+        return states.change_of(rule, state, notice, now=now)
 
     def _wait_s(self) -> float:
         quiet = all(rule.state.status is AlertStatus.QUIET for rule in self._rules.values())
@@ -160,15 +155,12 @@ class Watch:
         """Look at the newest events again: what is counted does not begin anew with a master."""
         self._rules = {}
         self._windows = Windows()
-        while True:
-            try:
+        events: Sequence[Event] | None = None
+        while events is None:
+            async with StorePause(log, "alerts wait for the store"):
                 await self._load()
                 after = max(self._state.position.newest - RECALLED, 0)
                 events = await self._store.events(after=after, limit=RECALLED)
-                break
-            except StoreUnavailable as error:
-                log.warning("alerts wait for the store", error=str(error))
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
         for event in events:
             self._windows.add(event)
         self._heard = events[-1].seq if events else self._heard

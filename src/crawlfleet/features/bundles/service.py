@@ -49,7 +49,6 @@ log = logger(Component.MASTER)
 SWEEP_EVERY_S: Final = 600.0
 SPARED_S: Final = 3_600.0
 """An archive that nobody names may be that of a version which is about to be written."""
-TRIES: Final = 5
 
 Decide = Callable[[Bundle | None, float], Change | None]
 
@@ -285,15 +284,17 @@ class Bundles:
         self, project_id: str, name: str, decide: Decide, if_version: int | None
     ) -> tuple[Bundle, bool]:
         """The bundle after a change, and whether there was one."""
-        for _ in range(TRIES):
+
+        async def present() -> tuple[tuple[Bundle, bool], Change | None]:
             before = await self._store.bundle(bundle_id(project_id, name))
             change = decide(before, self._system.now())
             if change is None:
                 assert before is not None, "nothing is like nothing"
-                return before, False
+                return (before, False), None
             expect_version(name, before.version if before else 0, if_version)
-            (refusal,) = await self._state.commit([change])
-            if refusal is None:
-                self.warming.for_bundle(change.bundles[0])
-                return change.bundles[0], True
-        raise has_changed(name)
+            return (change.bundles[0], True), change
+
+        bundle, is_changed = await self._state.decide(name, present)
+        if is_changed:
+            self.warming.for_bundle(bundle)
+        return bundle, is_changed

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from crawlfleet.control.leases.execution_orders import Errands
 from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.if_version import has_changed
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.crawls.figures import counted, together
 from crawlfleet.core.crawls.kept_output import CRAWL, why_missing
@@ -46,7 +45,6 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 MOST_RESTORES: Final = 1000
-TRIES: Final = 5
 SWEEP_EVERY_S: Final = 600.0
 PORTION: Final = 500
 _figures: Final = msgspec.json.Decoder(CrawlFigures)
@@ -241,7 +239,8 @@ class Crawls:
 
     async def _record(self, task: Task, verb: CrawlVerb, by: str) -> None:
         """Write down what was ordered: a pause outlives the nodes that were told of it."""
-        for _ in range(TRIES):
+
+        async def decide() -> tuple[None, Change]:
             now, own = self._system.now(), [lease.task for lease in self._living(task)]
             changed = [
                 each
@@ -256,11 +255,9 @@ class Crawls:
                 details={"execution_id": task.execution_id, "tasks": [each.id for each in own]},
                 project_id=task.project_id,
             )
-            (refusal,) = await self._state.commit([Change(tasks=tuple(changed), events=(event,))])
-            if refusal is None:
-                return
-            await self._state.renewal.tasks([each.id for each in own])
-        raise has_changed(task.id)
+            return None, Change(tasks=tuple(changed), events=(event,))
+
+        await self._state.decide(task.id, decide)
 
     def _living(self, task: Task) -> list[Lease]:
         """Who works for a crawl now: one, or those of its shards."""

@@ -14,10 +14,9 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.quotas import Intake
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.features.schedules.model import Schedule
 from crawlfleet.features.schedules.rules import firing, schedules
 from crawlfleet.features.schedules.rules.firing import Late, Verdict
@@ -34,7 +33,6 @@ AT_ONCE: Final = 100
 LOOK_AGAIN_S: Final = 300.0
 """Somebody may set the clock while we sleep, or the machine may sleep too."""
 SET_AHEAD_S: Final = 1.0
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 PAUSE_AFTER_CHANGE_S: Final = 0.05
 
 
@@ -54,11 +52,9 @@ class Alarms:
             wake.clear()
             # Before looking: what ends from now on is heard of.
             with self._state.signals.ended.telling(self._awaited(), wake):
-                try:
+                async with StorePause(log, "schedules wait for the store") as store:
                     await self.do_due()
-                except StoreUnavailable as error:
-                    log.warning("schedules wait for the store", error=str(error))
-                    await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+                if store.has_failed:
                     continue
                 due = self.next_due()
                 wait_s = None
@@ -89,10 +85,7 @@ class Alarms:
     async def _go_back(self, now: float) -> None:
         """When the clock was set back, have even schedules go on from now."""
         found = (schedules.set_back(each, now=now) for each in self._state.timetable.active())
-        changes = [
-            msgspec.structs.replace(change, epoch=self._state.epoch) for change in found if change
-        ]
-        demand_lead(await self._state.commit(changes))
+        await self._state.commit_as_leader([change for change in found if change])
 
     def _awaited(self) -> list[str]:
         """The tasks and runs whose end makes room for a firing that waits."""
@@ -117,8 +110,7 @@ class Alarms:
             # What was drafted counts for the quotas until it is in the copy.
             with self._starting.intake() as intake:
                 made = [await self._make(each, few, intake) for each in verdicts]
-                refusals = await self._state.commit(self._changes(verdicts, made, now))
-            demand_lead(refusals)
+                refusals = await self._state.commit_as_leader(self._changes(verdicts, made, now))
             if any(refusal and refusal.kind is RefusalKind.VERSION for refusal in refusals):
                 # Somebody has changed one: it is looked at anew, but not again and again.
                 await asyncio.sleep(PAUSE_AFTER_CHANGE_S)
@@ -153,9 +145,7 @@ class Alarms:
         self, verdicts: Sequence[Verdict], made: Sequence[Sequence[Change | str]], now: float
     ) -> list[Change]:
         return [
-            firing.settle(
-                verdict, works, now=now, cause="its time has come", epoch=self._state.epoch
-            )
+            firing.settle(verdict, works, now=now, cause="its time has come")
             for verdict, works in zip(verdicts, made, strict=True)
         ]
 

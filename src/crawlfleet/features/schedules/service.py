@@ -337,15 +337,15 @@ class Schedules:
         decide: Callable[[Schedule, float], Change | None],
         if_version: int | None,
     ) -> Schedule:
-        schedule = await self.find(schedule_id)
-        change = decide(schedule, self._system.wall())
-        if change is None:
-            return schedule
-        expect_version(schedule_id, schedule.version, if_version)
-        (refusal,) = await self._state.commit([change])
-        if refusal is not None:
-            raise has_changed(schedule_id)
-        return change.schedules[0]
+        async def present() -> tuple[Schedule, Change | None]:
+            schedule = await self.find(schedule_id)
+            change = decide(schedule, self._system.wall())
+            if change is None:
+                return schedule, None
+            expect_version(schedule_id, schedule.version, if_version)
+            return change.schedules[0], change
+
+        return await self._state.decide(schedule_id, present)
 
 
 def _near(rule: Rule, zone: tzinfo | None) -> str:

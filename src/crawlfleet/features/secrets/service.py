@@ -5,12 +5,11 @@ task declares it; nothing else ever reads it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from crawlfleet.control.access.projects import Projects
 from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.if_version import accept, expect_version, has_changed
+from crawlfleet.control.state.if_version import accept, expect_version
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.features.secrets import rules
 from crawlfleet.model.change import Change
@@ -26,8 +25,6 @@ from crawlfleet.model.settings import TaskSettings
 from crawlfleet.ports.seal import Seal, Unsealable
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
-
-TRIES: Final = 5
 
 Decide = Callable[[Secret | None, float], Change | None]
 
@@ -139,12 +136,11 @@ class Vault:
     async def _make(
         self, project_id: str, name: str, decide: Decide, if_version: int | None
     ) -> Secret:
-        for _ in range(TRIES):
+        async def present() -> tuple[Secret, Change]:
             before = await self._store.secret(secret_id(project_id, name))
             change = decide(before, self._system.now())
-            assert change is not None, "whoever decides raises instead"
+            assert change is not None, "`decide` raises instead"
             expect_version(name, before.version if before else 0, if_version)
-            (refusal,) = await self._state.commit([change])
-            if refusal is None:
-                return change.secrets[0]
-        raise has_changed(name)
+            return change.secrets[0], change
+
+        return await self._state.decide(name, present)

@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Format, Webhook
 from crawlfleet.features.webhooks.queue import Mailroom
@@ -103,12 +102,8 @@ class Unfolding:
                 made.append(deliveries.delivery_of(webhook, event, task, now=now))
         # One change each: of those that come again, some may be there.
         projects = {webhook.id: webhook.project_id for webhook, _ in wanted}
-        changes = [
-            msgspec.structs.replace(change, epoch=self._state.epoch)
-            for change in self._kept(made, mailroom, projects, now)
-        ]
-        refusals = await self._state.commit(changes)
-        demand_lead(refusals)
+        changes = [*self._kept(made, mailroom, projects, now)]
+        refusals = await self._state.commit_as_leader(changes)
         there: list[str] = []
         for change, refusal in zip(changes, refusals, strict=True):
             (delivery,) = change.deliveries
@@ -162,12 +157,11 @@ class Unfolding:
         now = self._system.now()
         old = await self._store.deliveries_among(overtaken)
         changes = [
-            msgspec.structs.replace(deliveries.superseded(each, now=now), epoch=self._state.epoch)
+            deliveries.superseded(each, now=now)
             for each in old
             if each.status is DeliveryStatus.WAITING
         ]
-        refusals = await self._state.commit(changes)
-        demand_lead(refusals)
+        refusals = await self._state.commit_as_leader(changes)
         for change, refusal in zip(changes, refusals, strict=True):
             if refusal is None:
                 mailroom.drop(change.deliveries[0])
@@ -223,10 +217,7 @@ class Unfolding:
             cause=cause,
         )
         assert change is not None, "nobody hears who is full"
-        refusals = await self._state.commit(
-            [msgspec.structs.replace(change, epoch=self._state.epoch)]
-        )
-        demand_lead(refusals)
+        await self._state.commit_as_leader([change])
         log.warning("webhook overflowed", webhook=webhook.name, waiting=self._most_waiting)
         await self.look()
 

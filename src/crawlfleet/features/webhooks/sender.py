@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.store_pause import STORE_PAUSE_S, StorePause
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.features.webhooks.fan_out import Unfolding
 from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Webhook
@@ -28,7 +28,7 @@ from crawlfleet.model.settings import WebhookSettings
 from crawlfleet.ports.courier import Courier
 from crawlfleet.ports.seal import Unsealable
 from crawlfleet.ports.sender import Sent
-from crawlfleet.ports.store import Store
+from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -38,7 +38,6 @@ PER_RECEIVER: Final = 8
 PER_WEBHOOK: Final = 16
 """One that is slow leaves room for the others; so do many of one webhook's call-backs."""
 PORTION: Final = 200
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 LOOK_AGAIN_S: Final = 300.0
 """Somebody may set the clock while we sleep."""
 
@@ -121,13 +120,11 @@ class Post:
         """Put everything that waits on its shelf."""
         after: str | None = None
         while True:
-            try:
+            async with StorePause(log, "deliveries wait for the store") as store:
                 if after is None:
                     await self._unfolding.look()
                 portion = await self._store.waiting_deliveries(after=after, limit=PORTION)
-            except StoreUnavailable as error:
-                log.warning("the post waits for the store", error=str(error))
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+            if store.has_failed:
                 continue
             for delivery in portion:
                 self._mailroom.put(delivery)
@@ -193,7 +190,7 @@ class Post:
         return (self._unfolding.webhooks or {}).get(webhook_of(receiver))
 
     async def _deal_with(self, receiver: str, taken: Waiting) -> None:
-        again_at: float | None = self._system.now() + PAUSE_AFTER_FAILURE_S
+        again_at: float | None = self._system.now() + STORE_PAUSE_S
         try:
             again_at = await self._send(receiver, taken)
         except StoreUnavailable as error:
@@ -263,16 +260,11 @@ class Post:
             )
 
     async def _settle(self, delivery: Delivery, change: Change) -> float | None:
-        change = msgspec.structs.replace(change, epoch=self._state.epoch)
-        while True:
-            try:
-                refusals = await self._state.commit([change])
-                break
-            except StoreUnavailable as error:
-                # Not sent once more for that: only its outcome has to be written.
-                log.warning("delivery not settled", delivery=delivery.id, error=str(error))
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
-        demand_lead(refusals)
+        refusals: list[Refusal | None] = []
+        while not refusals:
+            # Not sent once more for that: only its outcome has to be written.
+            async with StorePause(log, "delivery not settled", delivery=delivery.id):
+                refusals = await self._state.commit_as_leader([change])
         if refusals[0] is not None:
             # Somebody else has changed it, or it is written: it is looked at anew.
             return self._system.now()

@@ -33,7 +33,6 @@ from crawlfleet.ports.sender import Sent
 from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
-TRIES: Final = 5
 MOST_WEBHOOKS: Final = 200
 """Each event is held against all of them."""
 
@@ -239,16 +238,15 @@ class Webhooks:
         decide: Callable[[Webhook, float], Change | None],
         if_version: int | None,
     ) -> Webhook:
-        for _ in range(TRIES):
+        async def present() -> tuple[Webhook, Change | None]:
             webhook = await self.get(webhook_id)
             change = decide(webhook, self._system.now())
             if change is None:
-                return webhook
+                return webhook, None
             expect_version(webhook_id, webhook.version, if_version)
-            (refusal,) = await self._state.commit([change])
-            if refusal is None:
-                return change.webhooks[0]
-        raise has_changed(webhook_id)
+            return change.webhooks[0], change
+
+        return await self._state.decide(webhook_id, present)
 
 
 def _trial(webhook: Webhook, event: Event) -> Delivery:

@@ -190,7 +190,7 @@ class LiveRun:
         )
         self._events.append(event)
 
-    def take_change(self, now: float, epoch: int) -> Change | None:
+    def take_change(self, now: float) -> Change | None:
         """All that is to be written, as one change under the run's own version."""
         if not self._steps and self.run.ended_at is None:
             return None
@@ -204,7 +204,6 @@ class LiveRun:
             tasks=tuple(self._tasks),
             claims=tuple(self._claims),
             events=tuple(self._events),
-            epoch=epoch,
         )
         self._begin_batch()
         return change

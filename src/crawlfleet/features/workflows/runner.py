@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.leases.service import demand_lead
 from crawlfleet.control.quotas import Intake
-from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.state.fleet_state import MAX_DECISIONS, FleetState
+from crawlfleet.control.store_pause import StorePause
 from crawlfleet.control.tasks.orders import Orders
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.quality.acceptance import GONE, Held, Rejected, concerned, held_by
@@ -44,8 +44,6 @@ RUNS_AT_ONCE: Final = 100
 STATES_AT_ONCE: Final = 5_000
 KEPT: Final = 200
 """Runs in memory."""
-TRIES: Final = 8
-PAUSE_AFTER_FAILURE_S: Final = 0.5
 BREATHE_EVERY: Final = 200
 _STEERED: Final = frozenset({f"run.{status}" for status in LIVE_RUN})
 _DECIDED: Final = frozenset({f"task.{Said.ACCEPTED}", f"task.{Said.REJECTED}"})
@@ -102,16 +100,12 @@ class Advancing:
     async def run(self) -> None:
         """Look at all that live, once: the event log may not go back to when they began."""
         while True:
-            try:
+            async with StorePause(log, "runs wait for the store"):
                 after: str | None = None
                 while found := await self._store.live_runs(after=after, limit=RUNS_AT_ONCE):
                     for run in found:
                         await self.advance(run.id)
                     after = found[-1].id
-            except StoreUnavailable as error:
-                log.warning("runs wait for the store", error=str(error))
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
-            else:
                 return
 
     async def advance(self, run_id: str, events: Sequence[Event] = ()) -> None:
@@ -120,7 +114,8 @@ class Advancing:
             if self._epoch != self._state.epoch:
                 self._runs.clear()
                 self._epoch = self._state.epoch
-            for _ in range(TRIES):
+            # A step of a run is several commits: what the run has in memory is dropped between two.
+            for _ in range(MAX_DECISIONS):
                 try:
                     return await self._advance(run_id, events)
                 except _Outdated:
@@ -329,10 +324,9 @@ class Advancing:
             log.info("run ended", run_id=live.run.id, status=str(outcome))
 
     async def _write(self, live: LiveRun) -> None:
-        change = live.take_change(self._system.now(), self._state.epoch)
+        change = live.take_change(self._system.now())
         if change is None:
             return
-        refusals = await self._state.commit([change])
-        demand_lead(refusals)
-        if refusals[0] is not None:
+        (refusal,) = await self._state.commit_as_leader([change])
+        if refusal is not None:
             raise _Outdated

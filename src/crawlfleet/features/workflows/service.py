@@ -42,7 +42,6 @@ from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 from crawlfleet.ports.workflows import RunFilter
 
-TRIES: Final = 8
 LOOK_EVERY_S: Final = 0.25
 """How often one who waits for the end of a run looks."""
 MOST_CHOSEN: Final = 100
@@ -102,20 +101,20 @@ class Workflows:
         """
         document = await self._accepted(raw, by, project_id)
         digest = _digest(msgspec.json.encode(document))
-        for _ in range(TRIES):
+
+        async def decide() -> tuple[tuple[Workflow, bool], Change | None]:
             found = await self._store.find_workflows(
                 project_id=document.project_id, name=document.name, after=None, limit=1
             )
             before = found[0] if found else None
             if before is not None and before.digest == digest:
-                return before, False
+                return (before, False), None
             now = self._system.now()
             id = before.id if before else make_id(WORKFLOW, now, self._system.entropy)
             change = runs.new_version(before, document, id=id, digest=digest, now=now, by=by)
-            (refusal,) = await self._state.commit([change])
-            if refusal is None:
-                return change.workflows[0], True
-        raise has_changed(document.name)
+            return (change.workflows[0], True), change
+
+        return await self._state.decide(document.name, decide)
 
     async def _accepted(self, raw: bytes, by: str, own: str | None) -> WorkflowDocument:
         document, problems = await self.check(raw, project_id=own)
@@ -272,20 +271,20 @@ class Workflows:
 
     async def cancel(self, run_id: str, *, by: str, if_version: int | None = None) -> Run:
         """Begin no more steps of a run, and stop those at work; one that has ended is left."""
-        for _ in range(TRIES):
+
+        async def decide() -> tuple[Run, Change | None]:
             run = await self.run(run_id)
             if run.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}:
-                return run
+                return run, None
             if run.status not in LIVE_RUN:
                 raise Conflict(f"cannot cancel {run_id}: it is {run.status}")
             expect_version(run_id, run.version, if_version)
             moved, event = runs.moved_run(
                 run, RunStatus.CANCELLING, now=self._system.now(), cause=f"cancelled by {by}"
             )
-            (refusal,) = await self._state.commit([Change(runs=(moved,), events=(event,))])
-            if refusal is None:
-                return moved
-        raise has_changed(run_id)
+            return moved, Change(runs=(moved,), events=(event,))
+
+        return await self._state.decide(run_id, decide)
 
     async def rerun(
         self, run_id: str, chosen: tuple[str, ...] = (), *, by: str, if_version: int | None = None

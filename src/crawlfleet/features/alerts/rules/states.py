@@ -148,13 +148,11 @@ def is_worth_keeping(before: AlertState, after: AlertState) -> bool:
     )
 
 
-def change_of(
-    rule: AlertRule, state: AlertState, notice: Notice | None, *, now: float, epoch: int
-) -> Change:
+def change_of(rule: AlertRule, state: AlertState, notice: Notice | None, *, now: float) -> Change:
     """What a new state of a rule changes."""
     kept = msgspec.structs.replace(rule, state=state, version=rule.version + 1)
     events = (_event(rule, state, notice, now),) if notice is not None else ()
-    return Change(alert_rules=(kept,), events=events, epoch=epoch)
+    return Change(alert_rules=(kept,), events=events)
 
 
 def _event(rule: AlertRule, state: AlertState, notice: Notice, now: float) -> Event:
