@@ -7,6 +7,8 @@ _WAITING_ID: Final = "task-1m7f8kvp4q0pm4xp9f3egbf64"
 _NODE_ID: Final = "node-1m7f8kvp71s4wsmynr9ptfxab"
 _EXECUTION_ID: Final = "exec-1m7f8kvpa9ttycyk90d7z701w"
 _SESSION_ID: Final = "sess-1m7f8kvp7f10psgexzke8w6d7"
+_PARENT_ID: Final = "task-1m7hg3wq2q8b2jmw0xbd8ex9t"
+_SHARD_ID: Final = "task-1m7hg3wq2rd0fsv6hsx2pm8k4"
 
 TASK_REQUEST: Final[dict[str, Any]] = {
     "task_type": "http_fetch",
@@ -433,6 +435,28 @@ AUDIT: Final[dict[str, Any]] = {
             "subjects": [_TASK_ID, _WAITING_ID],
             "address": "10.0.0.12",
             "project_id": "shop",
+        }
+    ],
+    "next_cursor": None,
+}
+SHARDS: Final[dict[str, Any]] = {
+    "items": [
+        {
+            "id": _SHARD_ID,
+            "project_id": "default",
+            "cluster_id": "default",
+            "task_type": "http_fetch",
+            "parameters": {"urls": ["https://example.com/a", "https://example.com/b"]},
+            "priority": 5,
+            "status": "processing",
+            "created_at": "2026-11-15T18:29:03.933242Z",
+            "updated_at": "2026-11-15T18:29:03.956098Z",
+            "retry_count": 0,
+            "max_retries": 3,
+            "parent_id": _PARENT_ID,
+            "shard": 0,
+            "shards": 4,
+            "version": 3,
         }
     ],
     "next_cursor": None,

@@ -41,6 +41,7 @@ from crawlfleet.features.crawls.views import (
     OutputView,
     UrlExplanation,
 )
+from crawlfleet.features.crawls.work_views import CrawlWork
 from crawlfleet.model.crawl.figures import CrawlFigures
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
@@ -202,6 +203,11 @@ async def explain_url(call: Call) -> UrlExplanation:
             "can it tell"
         ) from None
     return msgspec.convert(msgspec.to_builtins(told), UrlExplanation)
+
+
+async def work(call: Call) -> CrawlWork:
+    task = await call.control.crawls.get(check_id("task", call.path["task_id"]))
+    return await call.control.workforce.of(task, project_id=call.project_id)
 
 
 def _ordering(verb: CrawlVerb) -> Handler:
@@ -479,6 +485,24 @@ ROUTES: Final[tuple[Route, ...]] = (
         response=UrlExplanation,
         conflicts=True,
         example=Example(response=examples.URL_EXPLANATION),
+    ),
+    Route(
+        name="get_crawl_work",
+        method="GET",
+        path=f"{_CRAWL}/work",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=work,
+        summary="Who does what in a crawl",
+        details="Its shards with their nodes, the partitions of its frontier with those who hold "
+        "hosts of them, the hosts with the longest queues, and what the fleet's ledger knows of "
+        "the hosts, domains and addresses that it visits: delays, grants, pauses, and which other "
+        "crawls visit them. Lists are bounded; totals say of how many they are the first. Where "
+        "`frontier` or `ledger` has a word, nothing is told of it: `closed` (nobody works with it "
+        "now, or it is on the node), `elsewhere` (ask the master that leads), `away` (there is no "
+        "ledger, or it does not answer).",
+        response=CrawlWork,
+        example=Example(response=examples.CRAWL_WORK),
     ),
     *(_order_route(verb) for verb in CrawlVerb),
 )

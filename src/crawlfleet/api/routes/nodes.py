@@ -3,6 +3,7 @@
 import asyncio
 from datetime import datetime
 from http import HTTPStatus
+from itertools import islice
 from typing import Annotated, Final
 
 import msgspec
@@ -10,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from crawlfleet.api.examples import tasks
 from crawlfleet.api.http.etags import tagged, wanted_version
-from crawlfleet.api.http.parameters import check_id, seconds_of
+from crawlfleet.api.http.parameters import PageSize, check_id, check_id_cursor, seconds_of
 from crawlfleet.api.http.routing import (
     ADMINS,
     NODES,
@@ -23,8 +24,7 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
-from crawlfleet.api.routes import node_pages
-from crawlfleet.model.node import Node
+from crawlfleet.model.node import Node, NodeStatus
 from crawlfleet.model.node_sample import Resolution
 from crawlfleet.model.requests import NodeChangeRequest
 from crawlfleet.model.wire.node_protocol import (
@@ -43,7 +43,20 @@ from crawlfleet.model.wire.node_protocol import (
     ReportReply,
 )
 from crawlfleet.views.presenting import present_node, present_sample
-from crawlfleet.views.tasks import NodeHistoryView, NodeView
+from crawlfleet.views.tasks import NodeHistoryView, NodePage, NodeView
+
+
+class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters, and which page."""
+
+    status: NodeStatus | msgspec.UnsetType = msgspec.UNSET
+    """Only nodes in this state."""
+    cluster_id: str | None = None
+    """Only nodes of this cluster."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize | msgspec.UnsetType = msgspec.UNSET
+    """How many at most; all of them when not set."""
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +66,25 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Only from then on."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 1500
     """The last so many at most."""
+
+
+async def find(call: Call) -> NodePage:
+    query: NodeQuery = call.query
+    after = check_id_cursor(query.cursor)
+    # They are in the order of their ids.
+    found = (
+        each
+        for each in call.control.queries.nodes()
+        if query.status in (msgspec.UNSET, each.node.status)
+        and query.cluster_id in (None, each.node.cluster_id)
+        and (after is None or each.node.id > after)
+    )
+    page = list(islice(found, None if query.limit is msgspec.UNSET else query.limit))
+    is_last = next(found, None) is None
+    return NodePage(
+        items=[present_node(each) for each in page],
+        next_cursor=None if is_last else page[-1].node.id,
+    )
 
 
 async def register(call: Call) -> Reply:
@@ -287,7 +319,18 @@ ROUTES: Final = (
         conflicts=True,
         example=Example(request=tasks.DEPARTURE),
     ),
-    *node_pages.ROUTES,
+    Route(
+        name="list_nodes",
+        method="GET",
+        path="/api/v1/nodes",
+        roles=READERS,
+        scope=Scope.FLEET,
+        handler=find,
+        summary="List nodes with their newest figures",
+        details="In the order of their registration; all of them, unless a `limit` is set.",
+        query=NodeQuery,
+        response=NodePage,
+    ),
     Route(
         name="get_node",
         method="GET",

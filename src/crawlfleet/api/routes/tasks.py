@@ -5,7 +5,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-from crawlfleet.api.examples import examples_shards
 from crawlfleet.api.examples import tasks as examples
 from crawlfleet.api.http.decoding import decode_body
 from crawlfleet.api.http.etags import tagged
@@ -268,7 +267,7 @@ ROUTES: Final = (
         summary="List tasks, newest first",
         query=ListQuery,
         response=TaskPage,
-        example=Example(response=examples_shards.SHARDS),
+        example=Example(response=examples.SHARDS),
     ),
     Route(
         name="get_task",
