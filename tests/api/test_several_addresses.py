@@ -10,7 +10,7 @@ from aiohttp import web
 
 from crawlfleet.client.http.transport import Transport, addresses_in
 from crawlfleet.errors import MasterUnable, MasterUnreachable, Unauthenticated
-from crawlfleet.views.tasks import Liveness
+from crawlfleet.views.status import Liveness
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

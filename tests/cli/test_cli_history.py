@@ -9,7 +9,8 @@ from rich.console import Console
 from crawlfleet.cli.commands.logs import draw_line
 from crawlfleet.cli.commands.node_history import WIDTH, draw_history, sparkline
 from crawlfleet.cli.commands.nodes import parse_labels
-from crawlfleet.views.tasks import LogLineView, NodeHistoryView, NodeSampleView
+from crawlfleet.views.executions import LogLineView
+from crawlfleet.views.nodes import NodeHistoryView, NodeSampleView
 
 
 def sample(minute: int, **fields: float | None) -> NodeSampleView:

@@ -18,15 +18,11 @@ from crawlfleet.cli.shell.output import Output, cell, facts, printable, since, s
 from crawlfleet.model.explanation import Explanation, NodeVerdict, Reason
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.views.tasks import (
-    EventView,
-    ExecutionView,
-    FleetStatus,
-    NodeView,
-    TaskExplanation,
-    TaskView,
-    Totals,
-)
+from crawlfleet.views.events import EventView
+from crawlfleet.views.executions import ExecutionView
+from crawlfleet.views.nodes import NodeView
+from crawlfleet.views.status import FleetStatus, Totals
+from crawlfleet.views.tasks import TaskExplanation, TaskView
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 TASK_ID = "task-01jabcdefghjkmnpqrstvwxyz0"

@@ -12,7 +12,7 @@ import pytest
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.testing.local_fleet import LocalFleet, running
-from crawlfleet.views.tasks import LogLineView
+from crawlfleet.views.executions import LogLineView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("fleet logs")]
 

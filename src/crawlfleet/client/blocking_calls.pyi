@@ -56,27 +56,23 @@ from crawlfleet.model.attention import Concern
 from crawlfleet.model.bundle import BundleView
 from crawlfleet.model.secret import SecretView
 from crawlfleet.model.statistics import Series, Statistics, TaskTypeView
-from crawlfleet.views.access import JoinTokenView, KeyView, NewJoinToken, NewKey
-from crawlfleet.views.audit_views import AuditView
-from crawlfleet.views.breakers import BreakerList, BreakerView
-from crawlfleet.views.quality import MeasuredRunView, SeriesView
-from crawlfleet.views.quotas import QuotaView
-from crawlfleet.views.sign_in import SessionLink, SessionView
-from crawlfleet.views.tasks import (
-    BatchReply,
-    BulkReply,
-    EventView,
-    ExecutionView,
-    FleetStatus,
-    Liveness,
-    LogLineView,
-    NodeHistoryView,
-    NodeView,
-    TaskExplanation,
-    TaskReceipt,
-    TaskView,
+from crawlfleet.views.access import (
+    AuditView,
+    JoinTokenView,
+    KeyView,
+    NewJoinToken,
+    NewKey,
+    SessionLink,
+    SessionView,
 )
-from crawlfleet.views.usage_views import UsageReport
+from crawlfleet.views.breakers import BreakerList, BreakerView
+from crawlfleet.views.events import EventView
+from crawlfleet.views.executions import ExecutionView, LogLineView
+from crawlfleet.views.nodes import NodeHistoryView, NodeView
+from crawlfleet.views.quality import MeasuredRunView, SeriesView
+from crawlfleet.views.quotas import QuotaView, UsageReport
+from crawlfleet.views.status import FleetStatus, Liveness
+from crawlfleet.views.tasks import BatchReply, BulkReply, TaskExplanation, TaskReceipt, TaskView
 
 class BlockingCalls:
     def newest_events(

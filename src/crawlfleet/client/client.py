@@ -21,15 +21,9 @@ from crawlfleet.client.resources.workflows import WorkflowCalls
 from crawlfleet.model.attention import AttentionList, Concern
 from crawlfleet.model.statistics import Series, Statistics, TaskTypePage, TaskTypeView
 from crawlfleet.tls import Trust
-from crawlfleet.views.tasks import (
-    EventPage,
-    EventView,
-    FleetStatus,
-    Liveness,
-    NodeHistoryView,
-    NodePage,
-    NodeView,
-)
+from crawlfleet.views.events import EventPage, EventView
+from crawlfleet.views.nodes import NodeHistoryView, NodePage, NodeView
+from crawlfleet.views.status import FleetStatus, Liveness
 
 if TYPE_CHECKING:
     from crawlfleet.client.blocking import BlockingClient

@@ -36,7 +36,7 @@ from crawlfleet.model.wire.node_protocol import (
 from crawlfleet.model.wire.output import SegmentReply, SegmentUpload
 from crawlfleet.ports.execution import Identity
 from crawlfleet.telemetry import Component, logger
-from crawlfleet.views.tasks import NodeView
+from crawlfleet.views.nodes import NodeView
 
 T = TypeVar("T")
 log = logger(Component.WORKER)

@@ -40,6 +40,17 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True):
     webhook_id: str
     """The webhook of the format `callback` that carries them."""
 
+    @property
+    def public_url(self) -> str:
+        """The address without its query, which may be what lets the call-back in."""
+        return without_query(self.url)
+
+
+def without_query(url: str) -> str:
+    """The address; of its query only that there is one."""
+    address, query, _ = url.partition("?")
+    return f"{address}?…" if query else url
+
 
 EMPTY_OBJECT: Final = msgspec.Raw(b"{}")
 JSON_NULL: Final = msgspec.Raw(b"null")

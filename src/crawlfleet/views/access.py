@@ -1,11 +1,17 @@
-"""Keys and join tokens as they are told of: a secret is shown once, when it is made."""
+"""Keys, join tokens, sessions and the audit log as the API shows them.
+
+A secret is shown once, when it is made.
+"""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 
-from crawlfleet.model.key import Role
+from crawlfleet.core.access.keys import status_of
+from crawlfleet.model.audit import AuditEntry
+from crawlfleet.model.key import ApiKey, Role
+from crawlfleet.views.fields import instant, moment
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -26,6 +32,25 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     last_used_from: str = ""
+
+    @classmethod
+    def of(cls, key: ApiKey, *, now: float) -> Self:
+        is_old_good = key.old_secret_hash and key.old_expires_at > now
+        return cls(
+            id=key.id,
+            name=key.name,
+            role=str(key.role),
+            status=status_of(key, now=now),
+            created_at=moment(key.created_at),
+            created_by=key.created_by,
+            project_id=key.project_id,
+            expires_at=instant(key.expires_at),
+            rotated_at=instant(key.rotated_at),
+            old_valid_until=instant(key.old_expires_at) if is_old_good else None,
+            revoked_at=instant(key.revoked_at),
+            last_used_at=instant(key.last_used_at),
+            last_used_from=key.last_used_from,
+        )
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +80,23 @@ class JoinTokenView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     last_used_at: datetime | None = None
     last_used_from: str = ""
 
+    @classmethod
+    def of(cls, key: ApiKey, *, now: float) -> Self:
+        return cls(
+            id=key.id,
+            name=key.name,
+            status=status_of(key, now=now),
+            created_at=moment(key.created_at),
+            created_by=key.created_by,
+            cluster_id=key.cluster_id,
+            uses=key.uses,
+            max_uses=key.max_uses,
+            expires_at=instant(key.expires_at),
+            revoked_at=instant(key.revoked_at),
+            last_used_at=instant(key.last_used_at),
+            last_used_from=key.last_used_from,
+        )
+
 
 class NewJoinToken(msgspec.Struct, frozen=True, kw_only=True):
     """A join token and its secret, which is not shown again."""
@@ -73,4 +115,76 @@ class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
 
 class JoinTokenPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[JoinTokenView]
+    next_cursor: str | None
+
+
+class SignInRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `key`, or the `link` that somebody with a key has made: one of the two."""
+
+    key: str | None = None
+    link: str | None = None
+    """What stands behind the `#` of the link."""
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who asks, as what, and for how long."""
+
+    name: str
+    """Of the key."""
+    role: Annotated[str, msgspec.Meta(extra_json_schema={"enum": [str(each) for each in Role]})]
+    projects: tuple[str, ...] | None = None
+    """The only projects that there are for this key; all of them when not set."""
+    expires_at: datetime | None = None
+    """When the session ends, or the key that was shown instead; never when not set."""
+    csrf: str = ""
+    """What this session sends as `X-Crawlfleet-Csrf` with whatever changes something."""
+
+
+class SessionLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that signs one browser in, once."""
+
+    path: str
+    """The link, without the address of the master."""
+    token: str
+    """What stands behind the `#` of the link."""
+    expires_at: datetime
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request that changed something."""
+
+    id: str
+    at: datetime
+    actor: str
+    """The name of the key, or the id of the node."""
+    actor_id: str
+    role: Annotated[str, msgspec.Meta(extra_json_schema={"enum": [str(each) for each in Role]})]
+    action: str
+    """The name of the route, as in the OpenAPI document."""
+    count: int
+    """How many things it changed."""
+    subjects: tuple[str, ...] = ()
+    """The ids of the first 20 of them."""
+    address: str = ""
+    project_id: str | None = None
+    """The project that the key is bound to."""
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> Self:
+        return cls(
+            id=entry.id,
+            at=moment(entry.at),
+            actor=entry.actor,
+            actor_id=entry.actor_id,
+            role=entry.role,
+            action=entry.action,
+            count=entry.count,
+            subjects=entry.subjects,
+            address=entry.address,
+            project_id=entry.project_id,
+        )
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[AuditView]
     next_cursor: str | None

@@ -1,12 +1,14 @@
 """What was measured of tasks, as it is asked for and shown."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.model.quality import Check
+from crawlfleet.core.quality.recording import told
+from crawlfleet.model.quality import Check, FieldProfile, MeasuredRun, Verdict, series_name
+from crawlfleet.views.fields import instant, moment
 
 
 class DecisionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +35,19 @@ class FieldFigures(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None
     fitting: int | None
     """Values that are as expected, one by one; `null` when nothing is expected of them."""
+
+    @classmethod
+    def of(cls, field: FieldProfile) -> Self:
+        return cls(
+            present=field.present,
+            filled=field.filled,
+            kinds=field.kinds,
+            distinct=field.distinct,
+            low=field.low,
+            high=field.high,
+            mean=field.mean,
+            fitting=field.fitting,
+        )
 
 
 class MeasuredRunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +83,33 @@ class MeasuredRunView(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     version: int
 
+    @classmethod
+    def of(cls, run: MeasuredRun) -> Self:
+        profile = run.profile
+        summary = "as expected" if run.verdict is Verdict.OK else told(run.judgement)
+        return cls(
+            id=run.id,
+            task_id=run.task_id,
+            project_id=run.project_id,
+            series=series_name(run.series),
+            at=moment(run.at),
+            verdict=str(run.verdict),
+            summary=summary,
+            on_drift=str(run.on_drift),
+            decision=str(run.decision),
+            decided_by=run.decided_by,
+            decided_at=instant(run.decided_at),
+            reason=run.reason,
+            items=profile.items,
+            pages=profile.pages,
+            errors=profile.errors,
+            fields={name: FieldFigures.of(each) for name, each in (profile.fields or {}).items()},
+            checks=[*run.checks],
+            run_id=run.run_id,
+            step=run.step,
+            version=run.version,
+        )
+
 
 class MeasuredRunPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[MeasuredRunView]
@@ -80,6 +122,14 @@ class SeriesView(msgspec.Struct, frozen=True, kw_only=True):
     series: str
     project_id: str
     newest: MeasuredRunView
+
+    @classmethod
+    def of(cls, newest: MeasuredRun) -> Self:
+        return cls(
+            series=series_name(newest.series),
+            project_id=newest.project_id,
+            newest=MeasuredRunView.of(newest),
+        )
 
 
 class SeriesPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,37 +1,25 @@
-"""Things as the API shows them: instants in ISO 8601, no secrets, no inner bookkeeping."""
+"""Tasks as the API shows them: instants in ISO 8601, no secrets, no inner bookkeeping."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 
-from crawlfleet.errors import FieldProblem
 from crawlfleet.model.explanation import Explanation
-from crawlfleet.model.log import LogLevel
-from crawlfleet.model.node import Health, NodeStatus
+from crawlfleet.model.log import Progress
 from crawlfleet.model.quality import Expectations
-from crawlfleet.model.resources import Resources
-from crawlfleet.model.task import ExecutionStatus, RetryPolicy, StepRef, TaskError, TaskStatus
+from crawlfleet.model.task import RetryPolicy, Shard, StepRef, Task, TaskError, TaskStatus
+from crawlfleet.views.executions import ProgressView
+from crawlfleet.views.fields import instant, moment, names
+from crawlfleet.views.problems import Problem
 from crawlfleet.views.quotas import QuotaHold
 
+TaskState = Annotated[str, names(TaskStatus)]
 
-def _names(of: type[StrEnum]) -> msgspec.Meta:
-    """Told in the schema alone: a client goes on working when a new master has one more."""
-    return msgspec.Meta(extra_json_schema={"enum": [str(each) for each in of]})
-
-
-TaskState = Annotated[str, _names(TaskStatus)]
-ExecutionState = Annotated[str, _names(ExecutionStatus)]
-NodeState = Annotated[str, _names(NodeStatus)]
-
-
-class ProgressView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far the work has got, in whatever it counts."""
-
-    done: float
-    total: float | None = None
-    at: datetime
+MAX_BRIEF_BYTES: Final = 2000
+"""Of parameters in a brief list."""
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,6 +86,62 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int = 0
     """Grows with each change; the `ETag` begins with it."""
 
+    @classmethod
+    def of(cls, task: Task, progress: Progress | None = None, shards: Sequence[Shard] = ()) -> Self:
+        return cls(
+            id=task.id,
+            project_id=task.project_id,
+            cluster_id=task.cluster_id,
+            task_type=task.task_type,
+            parameters=task.parameters,
+            priority=task.priority,
+            status=str(task.status),
+            created_at=moment(task.created_at),
+            updated_at=moment(task.updated_at),
+            retry_count=task.retry_count,
+            max_retries=task.max_retries,
+            workflow_id=task.workflow_id,
+            step=task.step,
+            min_resources=task.min_resources,
+            capabilities=task.capabilities,
+            node_type=task.node_type,
+            schedule_strategy=task.schedule_strategy,
+            target_region=task.target_region,
+            content_features=task.content_features,
+            categories=task.categories,
+            timeout=task.timeout_s,
+            deadline=instant(task.deadline),
+            retry_policy=None if task.retry_policy == RetryPolicy() else task.retry_policy,
+            idempotency_key=task.idempotency_key,
+            dedup_key=task.dedup_key,
+            loss_count=task.loss_count,
+            not_before=None if task.is_held else instant(task.not_before or None),
+            assigned_node=task.assigned_node,
+            assigned_at=instant(task.assigned_at),
+            started_at=instant(task.started_at),
+            completed_at=instant(task.completed_at),
+            result=task.result,
+            error=task.error,
+            dead_reason=task.dead_reason,
+            progress=None if progress is None else ProgressView.of(progress),
+            parent_id=task.parent_id,
+            shard=task.shard,
+            shards=task.shards,
+            shard_states=dict(Counter(str(each.status) for each in shards)) if shards else {},
+            bundle=None if task.bundle is None else str(task.bundle),
+            secrets=task.secrets,
+            expectations=task.expectations,
+            callback_url=None if task.callback is None else task.callback.public_url,
+            target=task.target,
+            version=task.version,
+        )
+
+    @classmethod
+    def brief(cls, task: Task) -> Self:
+        """A task for a long list: without its result, and without parameters that are long."""
+        parameters = task.parameters if len(bytes(task.parameters)) <= MAX_BRIEF_BYTES else None
+        return msgspec.structs.replace(cls.of(task), parameters=parameters, result=None)
+
 
 class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a submission."""
@@ -111,152 +155,16 @@ class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     shards: int = 0
     """How many tasks it was split into; it waits for them."""
 
-
-class ExecutionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt."""
-
-    id: str
-    task_id: str
-    node_id: str
-    token: int
-    status: ExecutionState
-    start_time: datetime
-    running_at: datetime | None = None
-    end_time: datetime | None = None
-    retry_count: int = 0
-    allocation: Resources = Resources()
-    error: TaskError | None = None
-    metrics: dict[str, float] = {}
-    progress: ProgressView | None = None
-    """While it runs; `metrics` has the last of it afterwards."""
-
-
-class LogLineView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of an execution's log."""
-
-    seq: int
-    at: datetime
-    level: Annotated[str, _names(LogLevel)]
-    message: str
-    fields: dict[str, Any] = {}
-
-
-class NodeSampleView(msgspec.Struct, frozen=True, kw_only=True):
-    """How a node was at an instant, or on average from then on."""
-
-    at: datetime
-    count: int
-    """How many heartbeats it is made of."""
-    cpu_usage: float
-    memory_usage: float
-    gpu_usage: float | None
-    network_io: float
-    disk_io: float
-    load: float
-    active_tasks: float
-    ended: int
-    """Executions that ended since the sample before."""
-    errors: int
-    """Those of them that did not succeed."""
-    latency_s: float | None
-    """How long they took on average."""
-    disk_usage: float | None = None
-    wait_s: float | None = None
-    """How long they waited at the node before they began, on average."""
-
-
-class NodeHistoryView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node over time, oldest first."""
-
-    node_id: str
-    resolution: str
-    items: list[NodeSampleView]
-
-
-class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """A point on the map, in degrees."""
-
-    latitude: float
-    longitude: float
-
-
-class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about a node that is not as it should be."""
-
-    kind: str
-    """`cpu`, `memory`, `disk`, `errors`, `latency`, `clock` or `probe`."""
-    health: Annotated[str, _names(Health)]
-    reason: str
-    since: datetime
-    value: float | None = None
-    """What was measured when it began, in the unit of its setting; null where nothing was."""
-    limit: float | None = None
-    """What it should have stayed within."""
-
-
-class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node: capacity in `resources`, the newest measurement in `usage`."""
-
-    id: str
-    name: str
-    description: str
-    cluster_id: str
-    ip_address: str
-    port: int
-    node_type: str
-    region: str | None
-    labels: dict[str, str]
-    capabilities: dict[str, Any]
-    task_types: tuple[str, ...]
-    resources: Resources
-    status: NodeState
-    health: Annotated[str, _names(Health)]
-    usage: dict[str, float | None]
-    load: float
-    active_tasks: tuple[str, ...]
-    last_heartbeat: datetime | None
-    created_at: datetime
-    updated_at: datetime
-    version: int = 0
-    """Grows with each change, but not with heartbeats; the `ETag` begins with it."""
-    configuration_version: int | None = None
-    """The version of its cluster's settings that it runs, as it says."""
-    location: Location | None = None
-    """The middle of its `region`, where that is known."""
-    health_reason: str = ""
-    """Why it is not healthy; empty when it is."""
-    health_at: datetime | None = None
-    """Since when its health is what it is."""
-    conditions: tuple[ConditionView, ...] = ()
-    """What its health is made of."""
-    probe: bool = False
-    """Whether the master asks its health endpoint."""
-    drain_until: datetime | None = None
-    """When what still runs on a draining node is taken back."""
-
-
-class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happened."""
-
-    seq: int
-    kind: str
-    subject: str
-    at: datetime
-    cause: str
-    from_state: str | None = None
-    to_state: str | None = None
-    details: dict[str, Any] = {}
-
-
-class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong, for programs (`type`, `status`) and for people (`detail`, `errors`)."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str = ""
-    errors: tuple[FieldProblem, ...] = ()
+    @classmethod
+    def of(cls, task: Task, *, deduplicated: bool = False) -> Self:
+        return cls(
+            id=task.id,
+            status=str(task.status),
+            created_at=moment(task.created_at),
+            priority=task.priority,
+            deduplicated=int(deduplicated),
+            shards=task.shards,
+        )
 
 
 class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -296,64 +204,6 @@ class BulkReply(msgspec.Struct, frozen=True, kw_only=True):
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[TaskView]
     next_cursor: str | None
-
-
-class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[ExecutionView]
-    next_cursor: str | None
-
-
-class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    execution_id: str | None
-    """Whose log it is; `null` for a task that was not attempted yet."""
-    items: list[LogLineView]
-    next_cursor: str | None
-
-
-class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[EventView]
-    next_cursor: str | None
-
-
-class NodePage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[NodeView]
-    next_cursor: str | None
-
-
-class Liveness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the master is."""
-
-    status: str
-    reason: str = ""
-    leader: bool | None = None
-    """Whether this master leads: dispatches, and watches the clock."""
-    epoch: int | None = None
-    """How often the lead was taken."""
-    led_by: str | None = None
-    """The address of the master that leads, or led last."""
-
-
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """The fleet in a few numbers."""
-
-    tasks: dict[str, int]
-    nodes: dict[str, int]
-    ready: int
-    delayed: int
-    running: int
-
-
-class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The master, and the fleet in a few numbers."""
-
-    version: str
-    epoch: int
-    """How often the lead was taken."""
-    totals: Totals
-    leader: bool = True
-    """Whether the master that answers leads: dispatches, and watches the clock."""
-    led_by: str = ""
-    """The address of the master that leads, or led last."""
 
 
 class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

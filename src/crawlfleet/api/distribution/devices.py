@@ -36,7 +36,7 @@ from crawlfleet.views.distribution import (
     DeviceView,
     RegisteredDevice,
 )
-from crawlfleet.views.presenting import instant, moment
+from crawlfleet.views.fields import instant, moment
 
 HOUR_S: Final = 3600.0
 

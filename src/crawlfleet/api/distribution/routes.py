@@ -49,7 +49,7 @@ from crawlfleet.views.distribution import (
     TaskStats,
     TaskStatusChange,
 )
-from crawlfleet.views.presenting import instant, moment
+from crawlfleet.views.fields import instant, moment
 
 REPORTS: Final = {
     "running": ReportKind.STARTED,

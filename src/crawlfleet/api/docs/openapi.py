@@ -20,7 +20,7 @@ from crawlfleet.api.http.problems import MEDIA_TYPE
 from crawlfleet.api.http.routing import Nothing, Route
 from crawlfleet.api.http.streaming import STREAM
 from crawlfleet.model.key import Role
-from crawlfleet.views.tasks import Problem
+from crawlfleet.views.problems import Problem
 
 PROBLEMS: Final = {
     HTTPStatus.BAD_REQUEST: "Not JSON, not UTF-8, or nested too deeply",

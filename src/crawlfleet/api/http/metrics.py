@@ -29,7 +29,7 @@ from crawlfleet.model.breaker import BreakerState
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.quality import Verdict
 from crawlfleet.model.task import TERMINAL, ErrorClass, TaskStatus
-from crawlfleet.views.tasks import Totals
+from crawlfleet.views.status import Totals
 
 TEXT: Final = "text/plain"
 REASONS: Final = (

@@ -25,7 +25,7 @@ from crawlfleet.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from crawlfleet.views.tasks import Problem
+from crawlfleet.views.problems import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
 LONGEST_PLACE: Final = 200

@@ -10,7 +10,7 @@ from crawlfleet.api.http.etags import tagged, wanted_version
 from crawlfleet.api.http.parameters import check_id, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.features.alerts.model import AlertRule
-from crawlfleet.features.alerts.presenting_alerts import present_alert
+from crawlfleet.features.alerts.rules import alerts, states
 from crawlfleet.features.alerts.views import (
     AlertPage,
     AlertPatch,
@@ -36,7 +36,7 @@ async def find(call: Call) -> AlertPage:
     query: AlertQuery = call.query
     own = call.project_id
     found = [
-        present_alert(rule, now=call.control.now())
+        _view(call, rule)
         for rule in await call.control.telling.alerts.all()
         if own in (None, rule.project_id)
         and query.project_id in (None, rule.project_id)
@@ -62,7 +62,7 @@ async def create(call: Call) -> Reply:
     rule, created = await call.control.telling.alerts.create(request, by=call.caller.name)
     return tagged(
         call,
-        present_alert(rule, now=call.control.now()),
+        _view(call, rule),
         rule.version,
         status=HTTPStatus.CREATED if created else HTTPStatus.OK,
         headers={"Location": f"/api/v1/alerts/{rule.id}"} if created else None,
@@ -102,9 +102,18 @@ def _id(call: Call) -> str:
     return check_id("alert", call.path["alert_id"])
 
 
+def _view(call: Call, rule: AlertRule) -> AlertView:
+    return AlertView.of(
+        rule,
+        summary=states.summary(rule, rule.state, fires=True),
+        is_built_in=rule.id in alerts.IDS,
+        now=call.control.now(),
+    )
+
+
 def _reply(call: Call, rule: AlertRule) -> Reply:
     # Silences end without a new version.
-    shown = present_alert(rule, now=call.control.now())
+    shown = _view(call, rule)
     return tagged(call, shown, rule.version, volatile=bool(rule.silences))
 
 

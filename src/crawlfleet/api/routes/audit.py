@@ -9,8 +9,7 @@ from crawlfleet.api.examples import tasks
 from crawlfleet.api.http.parameters import PageSize, check_audit_cursor, invalid, is_id
 from crawlfleet.api.http.routing import ADMINS, Call, Example, Route, Scope
 from crawlfleet.model.audit import AuditFilter
-from crawlfleet.views.audit_views import AuditPage
-from crawlfleet.views.presenting import present_entry
+from crawlfleet.views.access import AuditPage, AuditView
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +46,7 @@ async def find(call: Call) -> AuditPage:
         after=check_audit_cursor(query.cursor),
         limit=query.limit,
     )
-    return AuditPage(items=[present_entry(entry) for entry in entries], next_cursor=cursor)
+    return AuditPage(items=[AuditView.of(entry) for entry in entries], next_cursor=cursor)
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -9,7 +9,7 @@ from crawlfleet.api.http.parameters import PageSize, check_id, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Route, Scope
 from crawlfleet.model.breaker import Breaker, BreakerState
 from crawlfleet.views.breakers import BreakerClosing, BreakerList, BreakerView
-from crawlfleet.views.presenting import instant, moment
+from crawlfleet.views.fields import instant, moment
 
 
 class BreakerQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

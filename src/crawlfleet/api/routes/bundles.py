@@ -29,7 +29,7 @@ from crawlfleet.model.bundle import (
     BundleVersionView,
     BundleView,
 )
-from crawlfleet.views.presenting import moment
+from crawlfleet.views.fields import moment
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -22,7 +22,7 @@ from crawlfleet.model.admin_requests import (
     RollbackRequest,
 )
 from crawlfleet.model.project import Cluster, ClusterConfiguration, ClusterStatus
-from crawlfleet.views.presenting import moment
+from crawlfleet.views.fields import moment
 
 
 class VersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

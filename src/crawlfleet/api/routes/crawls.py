@@ -48,7 +48,7 @@ from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.model.wire.output import OutputSummary, Stream
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import TaskFilter
-from crawlfleet.views.presenting import instant, moment
+from crawlfleet.views.fields import instant, moment
 
 MOST_SCANNED: Final = 50_000
 """Items that are looked at for one page of a kind."""

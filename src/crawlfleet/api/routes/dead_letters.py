@@ -18,7 +18,7 @@ from crawlfleet.model.admin_requests import (
 )
 from crawlfleet.model.task import ErrorClass, Task, TaskStatus
 from crawlfleet.ports.store import TaskFilter
-from crawlfleet.views.presenting import instant, moment
+from crawlfleet.views.fields import instant, moment
 from crawlfleet.views.tasks import BulkReply
 
 # Not the enumeration: a query's types are described where they stand.

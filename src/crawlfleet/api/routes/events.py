@@ -14,8 +14,7 @@ from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.api.http.streaming import STREAM, Stream, resumed, while_live
 from crawlfleet.control.events.stream import EventFilter, News
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.views.presenting import present_event
-from crawlfleet.views.tasks import EventPage
+from crawlfleet.views.events import EventPage, EventView
 
 
 class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,9 +45,9 @@ async def events(call: Call) -> EventPage | Response:
         return Stream(_written(news), place)
     if query.newest:
         found = await call.control.events.newest(wanted, limit=query.limit)
-        return EventPage(items=[present_event(each) for each in found], next_cursor=None)
+        return EventPage(items=[EventView.of(each) for each in found], next_cursor=None)
     found, cursor = await call.control.events.find(wanted, after=after or 0, limit=query.limit)
-    return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
+    return EventPage(items=[EventView.of(each) for each in found], next_cursor=cursor)
 
 
 async def _written(news: AsyncGenerator[News, None]) -> AsyncGenerator[bytes, None]:
@@ -62,7 +61,7 @@ async def _written(news: AsyncGenerator[News, None]) -> AsyncGenerator[bytes, No
                 else:
                     yield b"".join(
                         b"id: %d\nevent: %s\ndata: %s\n\n"
-                        % (each.seq, each.kind.encode(), msgspec.json.encode(present_event(each)))
+                        % (each.seq, each.kind.encode(), msgspec.json.encode(EventView.of(each)))
                         for each in events
                     )
     except StoreUnavailable:

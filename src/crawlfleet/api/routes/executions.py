@@ -17,8 +17,7 @@ from crawlfleet.control.logs.executions import LogNews
 from crawlfleet.core.logs.search import make_filter
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.log import LogLevel
-from crawlfleet.views.presenting import present_execution, present_line
-from crawlfleet.views.tasks import ExecutionView, LogPage
+from crawlfleet.views.executions import ExecutionView, LogLineView, LogPage
 
 
 class LogQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +41,7 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 async def get(call: Call) -> ExecutionView:
     execution = await call.control.logs.execution(_id(call))
-    return present_execution(execution, call.control.logs.progress(execution.id))
+    return ExecutionView.of(execution, call.control.logs.progress(execution.id))
 
 
 async def logs(call: Call) -> LogPage | Response:
@@ -79,7 +78,7 @@ async def _logs(call: Call, execution_id: str) -> LogPage | Response:
     )
     return LogPage(
         execution_id=execution_id,
-        items=[present_line(line) for line in found],
+        items=[LogLineView.of(line) for line in found],
         next_cursor=cursor,
     )
 
@@ -96,7 +95,7 @@ async def _written(following: AsyncGenerator[LogNews, None]) -> AsyncGenerator[b
                 else:
                     yield b"".join(
                         b"id: %d\nevent: line\ndata: %s\n\n"
-                        % (line.seq, msgspec.json.encode(present_line(line)))
+                        % (line.seq, msgspec.json.encode(LogLineView.of(line)))
                         for line in news.lines
                     )
     except StoreUnavailable:

@@ -10,7 +10,6 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.requests import JoinTokenRequest
 from crawlfleet.tls import pin_of, with_pin
 from crawlfleet.views.access import JoinTokenPage, JoinTokenView, NewJoinToken
-from crawlfleet.views.presenting import present_join_token
 
 
 async def find(call: Call) -> JoinTokenPage:
@@ -41,7 +40,7 @@ async def revoke(call: Call) -> JoinTokenView:
 
 
 def _view(call: Call, token: ApiKey) -> JoinTokenView:
-    return present_join_token(token, now=call.control.wall())
+    return JoinTokenView.of(token, now=call.control.wall())
 
 
 ROUTES: Final = (

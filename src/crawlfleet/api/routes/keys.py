@@ -9,7 +9,6 @@ from crawlfleet.api.http.routing import ADMINS, NOT_KEPT, Call, Example, Reply, 
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.requests import KeyRequest, RotateRequest
 from crawlfleet.views.access import KeyPage, KeyView, NewKey
-from crawlfleet.views.presenting import present_key
 
 
 async def find(call: Call) -> KeyPage:
@@ -45,7 +44,7 @@ def _id(call: Call) -> str:
 
 
 def _view(call: Call, key: ApiKey) -> KeyView:
-    return present_key(key, now=call.control.wall())
+    return KeyView.of(key, now=call.control.wall())
 
 
 _KEY: Final = "/api/v1/keys/{key_id}"

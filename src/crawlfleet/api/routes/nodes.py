@@ -24,6 +24,7 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
+from crawlfleet.control.tasks.queries import NodeState
 from crawlfleet.model.node import Node, NodeStatus
 from crawlfleet.model.node_sample import Resolution
 from crawlfleet.model.requests import NodeChangeRequest
@@ -42,8 +43,7 @@ from crawlfleet.model.wire.node_protocol import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.views.presenting import present_node, present_sample
-from crawlfleet.views.tasks import NodeHistoryView, NodePage, NodeView
+from crawlfleet.views.nodes import NodeHistoryView, NodePage, NodeSampleView, NodeView
 
 
 class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ async def find(call: Call) -> NodePage:
     page = list(islice(found, None if query.limit is msgspec.UNSET else query.limit))
     is_last = next(found, None) is None
     return NodePage(
-        items=[present_node(each) for each in page],
+        items=[_view(each) for each in page],
         next_cursor=None if is_last else page[-1].node.id,
     )
 
@@ -151,7 +151,7 @@ async def history(call: Call) -> NodeHistoryView:
     return NodeHistoryView(
         node_id=node.id,
         resolution=str(query.resolution),
-        items=[present_sample(sample) for sample in samples],
+        items=[NodeSampleView.of(sample) for sample in samples],
     )
 
 
@@ -215,8 +215,12 @@ def _id(call: Call) -> str:
     return check_id("node", call.path["node_id"])
 
 
+def _view(state: NodeState) -> NodeView:
+    return NodeView.of(state.node, state.session, state.active_tasks)
+
+
 def _reply(call: Call, node: Node) -> Reply:
-    return tagged(call, present_node(call.control.queries.node(node)), node.version, volatile=True)
+    return tagged(call, _view(call.control.queries.node(node)), node.version, volatile=True)
 
 
 _NODE: Final = "/api/v1/nodes/{node_id}"

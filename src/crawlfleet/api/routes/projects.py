@@ -26,7 +26,7 @@ from crawlfleet.model.admin_requests import (
     ProjectView,
 )
 from crawlfleet.model.project import Project, ProjectStatus
-from crawlfleet.views.presenting import moment
+from crawlfleet.views.fields import moment
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

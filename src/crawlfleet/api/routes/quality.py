@@ -11,12 +11,12 @@ from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Handl
 from crawlfleet.model.ids import ALPHABET, BODY_LENGTH, MEASURED
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.quality import Decision
-from crawlfleet.views.presenting_quality import present_measured, present_series
 from crawlfleet.views.quality import (
     DecisionRequest,
     MeasuredRunPage,
     MeasuredRunView,
     SeriesPage,
+    SeriesView,
 )
 
 _NAME: Final = r"(?:-|[A-Za-z0-9][A-Za-z0-9._-]{0,99})\Z"
@@ -54,7 +54,7 @@ async def find(call: Call) -> SeriesPage:
     )
     page = found[: query.limit]
     return SeriesPage(
-        items=[present_series(each) for each in page],
+        items=[SeriesView.of(each) for each in page],
         next_cursor=page[-1].series if len(found) > len(page) else None,
     )
 
@@ -69,7 +69,7 @@ async def runs(call: Call) -> MeasuredRunPage:
     found = await call.control.quality.runs(project_id, series, after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return MeasuredRunPage(
-        items=[present_measured(each) for each in page],
+        items=[MeasuredRunView.of(each) for each in page],
         next_cursor=page[-1].id if len(found) > len(page) else None,
     )
 
@@ -77,7 +77,7 @@ async def runs(call: Call) -> MeasuredRunPage:
 async def of_task(call: Call) -> MeasuredRunPage:
     task = await call.control.tasks.get(_id(call))
     found = await call.control.quality.of_task(task.id)
-    return MeasuredRunPage(items=[present_measured(each) for each in found], next_cursor=None)
+    return MeasuredRunPage(items=[MeasuredRunView.of(each) for each in found], next_cursor=None)
 
 
 def _decide(decision: Decision) -> Handler:
@@ -87,7 +87,7 @@ def _decide(decision: Decision) -> Handler:
         run = await call.control.quality.decide(
             task.id, decision, by=call.caller.name, reason=request.reason
         )
-        return present_measured(run)
+        return MeasuredRunView.of(run)
 
     return handle
 

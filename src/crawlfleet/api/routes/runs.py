@@ -8,18 +8,15 @@ from crawlfleet.api.examples import workflows as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
 from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
-from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, StepStatus
-from crawlfleet.features.workflows.presenting_workflows import (
-    counted,
-    present_run,
-    present_step,
-    status_in,
-)
+from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, RunStep, StepStatus
+from crawlfleet.features.workflows.rules.plan import PlannedStep
+from crawlfleet.features.workflows.rules.runs import counted, first_instance_id, status_in
 from crawlfleet.features.workflows.views import (
     MOST_WAIT_S,
     RerunRequest,
     RunPage,
     RunStepPage,
+    RunStepView,
     RunView,
 )
 from crawlfleet.ports.workflows import RunFilter
@@ -68,7 +65,7 @@ async def find(call: Call) -> RunPage:
     found = await call.control.workflows.find_runs(wanted, after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return RunPage(
-        items=[present_run(each) for each in page],
+        items=[RunView.of(each) for each in page],
         next_cursor=page[-1].id if len(found) > len(page) else None,
     )
 
@@ -107,10 +104,21 @@ async def steps(call: Call) -> RunStepPage:
     shown = [rows[step.place] for step in page if step.place in rows]
     tallies = await call.control.workflows.tallies(run, shown)
     return RunStepPage(
-        items=[
-            present_step(run, step, rows.get(step.place), tallies.get(step.name)) for step in page
-        ],
+        items=[_step(run, step, rows.get(step.place), tallies.get(step.name)) for step in page],
         next_cursor=page[-1].name if len(found) > len(page) else None,
+    )
+
+
+def _step(
+    run: Run, planned: PlannedStep, row: RunStep | None, tally: tuple[int, int] | None
+) -> RunStepView:
+    return RunStepView.of(
+        planned.name,
+        planned.step,
+        row,
+        status=status_in(run, row),
+        task_id=first_instance_id(run, row) if row and row.count else None,
+        tally=tally,
     )
 
 
@@ -142,7 +150,7 @@ async def _reply(call: Call, run: Run) -> Reply:
     if run.status in LIVE_RUN:
         plan, rows = await call.control.workflows.standing(run)
         counts = counted(run, plan, rows)
-    return tagged(call, present_run(run, counts), run.version, volatile=run.status in LIVE_RUN)
+    return tagged(call, RunView.of(run, counts), run.version, volatile=run.status in LIVE_RUN)
 
 
 def _id(call: Call) -> str:

@@ -23,12 +23,6 @@ from crawlfleet.api.http.routing import (
 from crawlfleet.api.routes.tasks import in_scope
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.features.schedules.model import UTC_NAME, Firing, Schedule, ScheduleStatus
-from crawlfleet.features.schedules.presenting_schedules import (
-    present_due,
-    present_explanation,
-    present_firing,
-    present_schedule,
-)
 from crawlfleet.features.schedules.rules.schedules import rule_of_preview
 from crawlfleet.features.schedules.service import Upcoming
 from crawlfleet.features.schedules.views import (
@@ -36,6 +30,7 @@ from crawlfleet.features.schedules.views import (
     BackfillReply,
     BackfillRequest,
     DuePage,
+    DueView,
     FiringPage,
     FiringView,
     RunRequest,
@@ -161,7 +156,7 @@ async def remove(call: Call) -> Reply:
 async def run(call: Call) -> FiringView:
     request: RunRequest = call.body
     fired = await call.control.schedules.run(_id(call), force=request.force, by=call.caller.name)
-    return present_firing(fired)
+    return FiringView.of(fired)
 
 
 async def fill_back(call: Call) -> BackfillReply:
@@ -203,7 +198,9 @@ async def history(call: Call) -> FiringPage:
 
 async def explain(call: Call) -> ScheduleExplanation:
     schedule, summary, reasons = await call.control.schedules.explain(_id(call))
-    return present_explanation(schedule, summary, reasons, call.control.schedules.next_at(schedule))
+    return ScheduleExplanation.of(
+        schedule, summary, reasons, call.control.schedules.next_at(schedule)
+    )
 
 
 def _in_scope(call: Call, task: TaskRequest) -> TaskRequest:
@@ -235,12 +232,12 @@ def _after(query: NextQuery) -> float | None:
 def _due_page(found: Upcoming) -> DuePage:
     return DuePage(
         time_zone=str(found.zone),
-        items=[present_due(due, starts, found.zone) for due, starts in found.items],
+        items=[DueView.of(due, starts, found.zone) for due, starts in found.items],
     )
 
 
 def _firings(found: Sequence[Firing]) -> list[FiringView]:
-    return [present_firing(each) for each in found]
+    return [FiringView.of(each) for each in found]
 
 
 def _id(call: Call) -> str:
@@ -248,7 +245,7 @@ def _id(call: Call) -> str:
 
 
 def _view(call: Call, schedule: Schedule, running: Sequence[str]) -> ScheduleView:
-    return present_schedule(schedule, call.control.schedules.next_at(schedule), running)
+    return ScheduleView.of(schedule, call.control.schedules.next_at(schedule), running)
 
 
 async def _reply(call: Call, schedule: Schedule, *, created: bool = False) -> Reply:

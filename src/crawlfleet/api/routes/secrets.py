@@ -26,7 +26,7 @@ from crawlfleet.model.secret import (
     SecretRequest,
     SecretView,
 )
-from crawlfleet.views.presenting import moment
+from crawlfleet.views.fields import moment
 
 _EXAMPLE: Final = {
     "name": "SHOP_PASSWORD",

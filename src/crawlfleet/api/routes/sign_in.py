@@ -20,8 +20,8 @@ from crawlfleet.api.http.routing import (
 )
 from crawlfleet.control.access.keys import Principal
 from crawlfleet.control.access.tokens import csrf_token
-from crawlfleet.views.presenting import instant, moment
-from crawlfleet.views.sign_in import SessionLink, SessionView, SignInRequest
+from crawlfleet.views.access import SessionLink, SessionView, SignInRequest
+from crawlfleet.views.fields import instant, moment
 
 
 async def open_session(call: Call) -> Reply:

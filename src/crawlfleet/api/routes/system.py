@@ -8,7 +8,7 @@ from crawlfleet.api.examples import tasks
 from crawlfleet.api.http.routing import ANYONE, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.statistics import Statistics
-from crawlfleet.views.tasks import FleetStatus, Liveness
+from crawlfleet.views.status import FleetStatus, Liveness
 
 
 async def healthz(call: Call) -> Liveness:

@@ -31,7 +31,6 @@ from crawlfleet.model.requests import (
 )
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import TaskFilter
-from crawlfleet.views.presenting import present_task
 from crawlfleet.views.tasks import BulkReply, RefusedOrder, TaskView
 
 MOST_REFUSALS: Final = 100
@@ -84,7 +83,7 @@ def _one(verb: Verb) -> Handler:
             check_id("task", call.path["task_id"]),
             if_version=wanted_version(call),
         )
-        return tagged(call, present_task(task), task.version)
+        return tagged(call, TaskView.of(task), task.version)
 
     return handle
 

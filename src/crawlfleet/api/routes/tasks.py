@@ -26,18 +26,11 @@ from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
 from crawlfleet.model.task import TERMINAL
 from crawlfleet.ports.store import TaskFilter
-from crawlfleet.views.presenting import (
-    present_brief,
-    present_event,
-    present_execution,
-    present_receipt,
-    present_task,
-)
+from crawlfleet.views.events import EventPage, EventView
+from crawlfleet.views.executions import ExecutionPage, ExecutionView
 from crawlfleet.views.tasks import (
     BatchItem,
     BatchReply,
-    EventPage,
-    ExecutionPage,
     TaskExplanation,
     TaskPage,
     TaskReceipt,
@@ -133,7 +126,7 @@ async def find(call: Call) -> TaskPage:
         limit=query.limit,
         with_results=not query.brief,
     )
-    present = present_brief if query.brief else present_task
+    present = TaskView.brief if query.brief else TaskView.of
     return TaskPage(items=[present(task) for task in tasks], next_cursor=cursor)
 
 
@@ -142,17 +135,17 @@ async def get(call: Call) -> Reply:
     if task.is_parent:
         shards = await call.control.queries.shards(task.id)
         progress = None if task.status in TERMINAL else call.control.logs.sum_up(task.id, shards)
-        view = present_task(task, progress, shards)
+        view = TaskView.of(task, progress, shards)
         return tagged(call, view, task.version, volatile=task.status not in TERMINAL)
     progress = call.control.logs.progress(task.execution_id)
-    view = present_task(task, progress)
+    view = TaskView.of(task, progress)
     return tagged(call, view, task.version, volatile=progress is not None)
 
 
 async def executions(call: Call) -> ExecutionPage:
     attempts = await call.control.queries.executions(_id(call))
     progress = call.control.logs.progress
-    items = [present_execution(each, progress(each.id)) for each in attempts]
+    items = [ExecutionView.of(each, progress(each.id)) for each in attempts]
     return ExecutionPage(items=items, next_cursor=None)
 
 
@@ -162,7 +155,7 @@ async def events(call: Call) -> EventPage:
     found, cursor = await call.control.events.find(
         EventFilter(subject=task.id), after=query.after, limit=query.limit
     )
-    return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
+    return EventPage(items=[EventView.of(each) for each in found], next_cursor=cursor)
 
 
 async def explain(call: Call) -> TaskExplanation:
@@ -198,7 +191,7 @@ def _receipt(outcome: Submission) -> Reply:
     assert outcome.task is not None, "a submission without problems has a task"
     task = outcome.task
     return Reply(
-        body=present_receipt(task, deduplicated=outcome.deduplicated),
+        body=TaskReceipt.of(task, deduplicated=outcome.deduplicated),
         status=HTTPStatus.CREATED if outcome.created else HTTPStatus.OK,
         headers={"Location": f"/api/v1/tasks/{task.id}"},
     )

@@ -10,8 +10,8 @@ from crawlfleet.api.http.parameters import invalid, seconds_of
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.core.usage import in_all
 from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
-from crawlfleet.views.presenting import moment
-from crawlfleet.views.usage_views import UsageAmounts, UsageItem, UsageReport, UsageStep
+from crawlfleet.views.fields import moment
+from crawlfleet.views.quotas import UsageAmounts, UsageItem, UsageReport, UsageStep
 
 STEP_S: Final = {UsageStep.HOUR: HOUR_S, UsageStep.DAY: DAY_S}
 LONGEST_S: Final = {UsageStep.HOUR: 31 * DAY_S, UsageStep.DAY: 400 * DAY_S}

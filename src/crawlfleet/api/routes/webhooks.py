@@ -20,15 +20,10 @@ from crawlfleet.api.http.routing import (
     Scope,
 )
 from crawlfleet.features.webhooks.model import DeliveryStatus, Webhook, WebhookStatus
-from crawlfleet.features.webhooks.presenting_webhooks import (
-    present_delivery,
-    present_delivery_whole,
-    present_webhook,
-    present_webhook_whole,
-)
 from crawlfleet.features.webhooks.views import (
     DeliveryDetails,
     DeliveryPage,
+    DeliveryView,
     NewWebhook,
     ResendReply,
     ResendRequest,
@@ -80,7 +75,7 @@ async def find(call: Call) -> WebhookPage:
     )
     page = found[: query.limit]
     return WebhookPage(
-        items=[present_webhook(each) for each in page],
+        items=[WebhookView.of(each) for each in page],
         next_cursor=page[-1].id if len(found) > len(page) else None,
     )
 
@@ -99,7 +94,7 @@ async def create(call: Call) -> Reply:
         request = msgspec.structs.replace(request, project_id=own)
     webhook, secret = await call.control.telling.webhooks.create(request, by=call.caller.name)
     return Reply(
-        body=NewWebhook(webhook=present_webhook(webhook), secret=secret),
+        body=NewWebhook(webhook=WebhookView.of(webhook), secret=secret),
         status=HTTPStatus.CREATED if secret else HTTPStatus.OK,
         headers={"Location": f"/api/v1/webhooks/{webhook.id}", **NOT_KEPT},
     )
@@ -108,7 +103,7 @@ async def create(call: Call) -> Reply:
 async def get(call: Call) -> Reply:
     webhook = await call.control.telling.webhooks.get(_id(call))
     counts = await call.control.telling.webhooks.counts(webhook.id)
-    return tagged(call, present_webhook_whole(webhook, counts), webhook.version, volatile=True)
+    return tagged(call, WebhookDetails.with_counts(webhook, counts), webhook.version, volatile=True)
 
 
 async def change(call: Call) -> Reply:
@@ -132,7 +127,7 @@ async def rotate(call: Call) -> Reply:
     webhook, secret = await call.control.telling.webhooks.rotate(
         _id(call), grace_s=call.body.grace_s, by=call.caller.name
     )
-    return Reply(body=NewWebhook(webhook=present_webhook(webhook), secret=secret), headers=NOT_KEPT)
+    return Reply(body=NewWebhook(webhook=WebhookView.of(webhook), secret=secret), headers=NOT_KEPT)
 
 
 async def remove(call: Call) -> Reply:
@@ -158,16 +153,14 @@ async def list_deliveries(call: Call) -> DeliveryPage:
     )
     page = found[: query.limit]
     return DeliveryPage(
-        items=[present_delivery(each) for each in page],
+        items=[DeliveryView.of(each) for each in page],
         next_cursor=page[-1].id if len(found) > len(page) else None,
     )
 
 
 async def get_delivery(call: Call) -> DeliveryDetails:
     delivery_id = check_id("delivery", call.path["delivery_id"])
-    return present_delivery_whole(
-        await call.control.telling.webhooks.delivery(_id(call), delivery_id)
-    )
+    return DeliveryDetails.of(await call.control.telling.webhooks.delivery(_id(call), delivery_id))
 
 
 async def resend(call: Call) -> ResendReply:
@@ -183,7 +176,7 @@ def _id(call: Call) -> str:
 
 
 def _reply(call: Call, webhook: Webhook) -> Reply:
-    return tagged(call, present_webhook(webhook), webhook.version)
+    return tagged(call, WebhookView.of(webhook), webhook.version)
 
 
 _WEBHOOK: Final = "/api/v1/webhooks/{webhook_id}"

@@ -9,11 +9,6 @@ from crawlfleet.api.examples import workflows as examples
 from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.features.workflows.model import Run
-from crawlfleet.features.workflows.presenting_workflows import (
-    present_run,
-    present_version,
-    present_workflow,
-)
 from crawlfleet.features.workflows.rules.document import schema
 from crawlfleet.features.workflows.rules.validation import ordered
 from crawlfleet.features.workflows.views import (
@@ -69,7 +64,7 @@ async def find(call: Call) -> WorkflowPage:
     )
     page = found[: query.limit]
     return WorkflowPage(
-        items=[present_workflow(each) for each in page],
+        items=[WorkflowView.of(each) for each in page],
         next_cursor=page[-1].id if len(found) > len(page) else None,
     )
 
@@ -80,7 +75,7 @@ async def save(call: Call) -> Reply:
         bytes(request.document), by=call.caller.name, project_id=call.project_id
     )
     return Reply(
-        body=present_workflow(workflow),
+        body=WorkflowView.of(workflow),
         status=HTTPStatus.CREATED if created else HTTPStatus.OK,
         headers={"Location": f"/api/v1/workflows/{workflow.id}"} if created else {},
     )
@@ -133,20 +128,20 @@ async def start(call: Call) -> Reply:
 
 def _started(run: Run, created: bool) -> Reply:
     return Reply(
-        body=present_run(run),
+        body=RunView.of(run),
         status=HTTPStatus.CREATED if created else HTTPStatus.OK,
         headers={"Location": f"/api/v1/runs/{run.id}"} if created else {},
     )
 
 
 async def get(call: Call) -> WorkflowView:
-    return present_workflow(await call.control.workflows.get(_id(call)))
+    return WorkflowView.of(await call.control.workflows.get(_id(call)))
 
 
 async def document(call: Call) -> VersionView:
     query: VersionQuery = call.query
     version = await call.control.workflows.version(_id(call), query.version or None)
-    return present_version(version, whole=True)
+    return VersionView.of(version, whole=True)
 
 
 async def versions(call: Call) -> VersionPage:
@@ -161,7 +156,7 @@ async def versions(call: Call) -> VersionPage:
     found = await call.control.workflows.versions(_id(call), below=below, limit=query.limit + 1)
     page = found[: query.limit]
     return VersionPage(
-        items=[present_version(each, whole=False) for each in page],
+        items=[VersionView.of(each, whole=False) for each in page],
         next_cursor=str(page[-1].number) if len(found) > len(page) else None,
     )
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from crawlfleet.cli.shell.arguments import parse_instant
 from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, moment, table
-from crawlfleet.views.audit_views import AuditView
+from crawlfleet.views.access import AuditView
 
 
 def register(app: typer.Typer) -> None:

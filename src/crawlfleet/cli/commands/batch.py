@@ -13,7 +13,8 @@ from crawlfleet.cli.shell.command import Desk
 from crawlfleet.cli.shell.errors import say
 from crawlfleet.cli.shell.output import cell, message_console, state, table
 from crawlfleet.errors import MasterUnable, MasterUnreachable
-from crawlfleet.views.tasks import BatchItem, BatchReply, Problem
+from crawlfleet.views.problems import Problem
+from crawlfleet.views.tasks import BatchItem, BatchReply
 
 PORTION: Final = 10_000
 PORTION_BYTES: Final = 8_000_000

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, moment, state, table
-from crawlfleet.views.tasks import EventView
+from crawlfleet.views.events import EventView
 
 KIND_WIDTH: Final = 18
 

@@ -11,7 +11,7 @@ from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import moment, printable
 from crawlfleet.model.ids import EXECUTION
 from crawlfleet.model.log import LogLevel
-from crawlfleet.views.tasks import LogLineView
+from crawlfleet.views.executions import LogLineView
 
 STYLES: Final = {"debug": "dim", "warning": "yellow", "error": "red"}
 LEVEL_WIDTH: Final = 7

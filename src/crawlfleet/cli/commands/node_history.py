@@ -6,7 +6,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 
 from crawlfleet.cli.shell.output import cell, moment, table
-from crawlfleet.views.tasks import NodeHistoryView, NodeSampleView
+from crawlfleet.views.nodes import NodeHistoryView, NodeSampleView
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 60

@@ -16,7 +16,7 @@ from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, since, state, table, tree
 from crawlfleet.model.node import Health
 from crawlfleet.model.node_sample import Resolution
-from crawlfleet.views.tasks import NodeView
+from crawlfleet.views.nodes import NodeView
 
 VERBS: Final = {
     "maintenance": "Let nodes take nothing new until they are resumed.",

@@ -14,8 +14,7 @@ from crawlfleet.cli.shell.arguments import parse_instant
 from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, span, table
 from crawlfleet.model.quota import Over, Quota
-from crawlfleet.views.quotas import QuotaView
-from crawlfleet.views.usage_views import UsageAmounts, UsageItem, UsageReport, UsageStep
+from crawlfleet.views.quotas import QuotaView, UsageAmounts, UsageItem, UsageReport, UsageStep
 
 MB: Final = 1e6
 COLUMNS: Final = (

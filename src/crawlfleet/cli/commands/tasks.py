@@ -24,7 +24,9 @@ from crawlfleet.cli.shell.output import (
     table,
     tree,
 )
-from crawlfleet.views.tasks import EventView, ExecutionView, TaskView
+from crawlfleet.views.events import EventView
+from crawlfleet.views.executions import ExecutionView
+from crawlfleet.views.tasks import TaskView
 
 TaskId = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
 

@@ -10,7 +10,7 @@ from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, table, tree
 from crawlfleet.errors import NotFound
 from crawlfleet.model.statistics import TaskTypeView
-from crawlfleet.views.sign_in import SessionView
+from crawlfleet.views.access import SessionView
 
 
 def register(app: typer.Typer) -> None:

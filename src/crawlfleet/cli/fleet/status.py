@@ -12,7 +12,8 @@ from crawlfleet.cli.shell.command import Desk, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, span, state, table
 from crawlfleet.model.attention import Concern
 from crawlfleet.model.statistics import Statistics
-from crawlfleet.views.tasks import FleetStatus, NodeView
+from crawlfleet.views.nodes import NodeView
+from crawlfleet.views.status import FleetStatus
 
 HAPPENINGS: Final = ("submitted", "assigned", "completed", "failed", "timeout", "cancelled")
 

@@ -13,7 +13,9 @@ from crawlfleet.cli.shell.errors import say_display_lost
 from crawlfleet.cli.shell.output import STYLES
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.views.tasks import FleetStatus, NodeView, TaskView
+from crawlfleet.views.nodes import NodeView
+from crawlfleet.views.status import FleetStatus
+from crawlfleet.views.tasks import TaskView
 
 REFRESH_S: Final = 0.25
 MOST_TASKS: Final = 12

@@ -40,7 +40,7 @@ from crawlfleet.errors import (
     Unauthenticated,
 )
 from crawlfleet.tls import Trust
-from crawlfleet.views.tasks import Problem
+from crawlfleet.views.problems import Problem
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S: Final = 5.0

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from crawlfleet.client.http.calls import segment
 from crawlfleet.client.resources.tasks import ENDED, TaskCalls
-from crawlfleet.views.tasks import ExecutionView, LogLineView, LogPage
+from crawlfleet.views.executions import ExecutionView, LogLineView, LogPage
 
 LOOK_AGAIN_S: Final = 0.5
 

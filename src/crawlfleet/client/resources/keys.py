@@ -6,15 +6,17 @@ from typing import Unpack
 from crawlfleet.client.http.calls import Calls, segment
 from crawlfleet.client.http.fields import AuditFilters, JoinTokenFields, KeyFields, RotateFields
 from crawlfleet.views.access import (
+    AuditPage,
+    AuditView,
     JoinTokenPage,
     JoinTokenView,
     KeyPage,
     KeyView,
     NewJoinToken,
     NewKey,
+    SessionLink,
+    SessionView,
 )
-from crawlfleet.views.audit_views import AuditPage, AuditView
-from crawlfleet.views.sign_in import SessionLink, SessionView
 
 
 class KeyCalls(Calls):

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from crawlfleet.client.http.calls import Calls, as_query, segment
-from crawlfleet.views.quotas import QuotaPage, QuotaView
-from crawlfleet.views.usage_views import UsageReport
+from crawlfleet.views.quotas import QuotaPage, QuotaView, UsageReport
 
 
 class QuotaCalls(Calls):

@@ -21,7 +21,8 @@ from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
 from crawlfleet.views.quotas import QuotaHold
-from crawlfleet.views.tasks import TaskExplanation, Totals
+from crawlfleet.views.status import Totals
+from crawlfleet.views.tasks import TaskExplanation
 
 HOUR_S: Final = 3600.0
 MOST_NAMED: Final = 3

@@ -76,6 +76,11 @@ class AlertState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     told: tuple[str, ...] = ()
     """Of which things they were told then."""
 
+    @property
+    def fires(self) -> bool:
+        """Whether the alert is on; also while its condition has not been away for long enough."""
+        return self.status in (AlertStatus.FIRING, AlertStatus.CLEARING)
+
 
 class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     """When people should be told. `version` grows with each committed change."""

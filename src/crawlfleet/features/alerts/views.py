@@ -1,12 +1,13 @@
 """Alerts as they are asked for and shown."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from crawlfleet.features.alerts.model import Severity, Source
+from crawlfleet.features.alerts.model import AlertRule, Severity, Source
+from crawlfleet.views.fields import instant, moment
 
 Span = Annotated[float, Meta(gt=0, le=31_536_000)]
 
@@ -128,6 +129,48 @@ class AlertView(msgspec.Struct, frozen=True, kw_only=True):
     silences: list[SilenceView]
     """Those that are not over."""
     version: int
+
+    @classmethod
+    def of(cls, rule: AlertRule, *, summary: str, is_built_in: bool, now: float) -> Self:
+        """A rule as of `now`; its summary is shown while it fires."""
+        state = rule.state
+        fires = state.fires
+        return cls(
+            id=rule.id,
+            name=rule.name,
+            is_built_in=is_built_in,
+            is_on=rule.is_on,
+            status="firing" if fires else "quiet",
+            fired_at=instant(state.fired_at if fires else None),
+            told_at=instant(state.told_at or None),
+            summary=summary if fires else "",
+            value=state.value,
+            subjects=[*state.subjects],
+            count=state.count,
+            source=str(rule.source),
+            project_id=rule.project_id,
+            above=rule.above,
+            below=rule.below,
+            clear_at=rule.clear_at,
+            for_s=rule.for_s,
+            clear_s=rule.clear_s,
+            window_s=rule.window_s,
+            event=rule.event,
+            least=rule.least,
+            severity=str(rule.severity),
+            group_s=rule.group_s,
+            repeat_s=rule.repeat_s,
+            description=rule.description,
+            cause=rule.cause,
+            silences=[
+                SilenceView(
+                    subject=each.subject, until=moment(each.until), by=each.by, reason=each.reason
+                )
+                for each in rule.silences
+                if each.until > now
+            ],
+            version=rule.version,
+        )
 
 
 class AlertPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,7 +147,7 @@ class Watch:
     def _merged(self, rule: AlertRule) -> AlertRule:
         """A rule as it is stored, with the waits that only this master knows of."""
         known = self._rules.get(rule.id)
-        if known is None or known.state.status in states.ON or rule.state.status in states.ON:
+        if known is None or known.state.fires or rule.state.fires:
             return rule
         return msgspec.structs.replace(rule, state=known.state)
 

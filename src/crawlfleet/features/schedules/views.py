@@ -1,15 +1,20 @@
 """Schedules as they are asked for and shown."""
 
-from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from crawlfleet.features.schedules.model import UTC_NAME, Overlap
+from crawlfleet.features.schedules.model import UTC_NAME, Firing, Overlap, Schedule, WorkflowCall
 from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.task import JSON_NULL
 from crawlfleet.model.translatable import Said
+from crawlfleet.views.fields import instant, moment
 
+OVER: Final = "over"
+"""The state of a schedule that is active and never due again."""
 MOST_SHOWN: Final = 1000
 MOST_FILLED_BACK: Final = 1000
 MOST_INSTANCES: Final = 1000
@@ -138,6 +143,22 @@ class FiringView(msgspec.Struct, frozen=True, kw_only=True):
     """The first of them, where there are several."""
     edition: int
 
+    @classmethod
+    def of(cls, firing: Firing) -> Self:
+        return cls(
+            id=firing.id,
+            due_at=moment(firing.due_at),
+            at=moment(firing.at),
+            outcome=str(firing.outcome),
+            origin=str(firing.origin),
+            task_id=firing.task_id,
+            run_id=firing.run_id,
+            reason=firing.reason,
+            count=firing.count,
+            first_due_at=instant(firing.first_due_at),
+            edition=firing.edition,
+        )
+
 
 class FiringPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[FiringView]
@@ -152,6 +173,10 @@ class ScheduledWorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None
     """`null`: the newest at each due instant."""
     parameters: dict[str, Any]
+
+    @classmethod
+    def of(cls, call: WorkflowCall) -> Self:
+        return cls(id=call.id, name=call.name, version=call.number, parameters=call.parameters)
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +215,39 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     version: int
 
+    @classmethod
+    def of(cls, schedule: Schedule, next_at: float | None, running: Sequence[str]) -> Self:
+        rule = schedule.rule
+        call = schedule.workflow
+        is_over = schedule.is_active and next_at is None
+        return cls(
+            id=schedule.id,
+            name=schedule.name,
+            project_id=schedule.project_id,
+            description=schedule.description,
+            status=OVER if is_over else str(schedule.status),
+            cron=rule.cron,
+            every_s=rule.every_s,
+            time_zone=rule.time_zone,
+            start_at=instant(rule.start_at),
+            end_at=instant(rule.end_at),
+            coalesce=rule.coalesce,
+            misfire_grace_s=rule.misfire_grace_s,
+            max_instances=rule.max_instances,
+            overlap=str(rule.overlap),
+            jitter_s=rule.jitter_s,
+            task=schedule.task if call is None else JSON_NULL,
+            workflow=None if call is None else ScheduledWorkflowView.of(call),
+            next_at=instant(next_at),
+            running=[*running],
+            waiting_since=instant(schedule.waiting.due_at) if schedule.waiting else None,
+            last=FiringView.of(schedule.last) if schedule.last else None,
+            edition=schedule.edition,
+            created_at=moment(schedule.created_at),
+            updated_at=moment(schedule.updated_at),
+            version=schedule.version,
+        )
+
 
 class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[ScheduleView]
@@ -204,6 +262,14 @@ class DueView(msgspec.Struct, frozen=True, kw_only=True):
     """The same on the clocks of the schedule's time zone."""
     starts_at: datetime
     """With its jitter."""
+
+    @classmethod
+    def of(cls, due: float, starts_at: float, zone: tzinfo) -> Self:
+        return cls(
+            due_at=moment(due),
+            local=datetime.fromtimestamp(due, zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"),
+            starts_at=moment(starts_at),
+        )
 
 
 class DuePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,3 +305,11 @@ class ScheduleExplanation(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime | None
     reasons: list[ScheduleReason]
     """What stands in the way now, or did the last time; none when all is well."""
+
+    @classmethod
+    def of(
+        cls, schedule: Schedule, summary: str, reasons: list[ScheduleReason], next_at: float | None
+    ) -> Self:
+        return cls(
+            schedule_id=schedule.id, summary=summary, next_at=instant(next_at), reasons=reasons
+        )

@@ -1,12 +1,15 @@
 """Webhooks as they are asked for and shown."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from crawlfleet.features.webhooks.model import Format
+from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Format, Webhook
+from crawlfleet.model.task import without_query
+from crawlfleet.views.fields import instant, moment
 
 MOST_RESENT: Final = 1000
 Grace = Annotated[float, Meta(ge=0, le=604_800)]
@@ -81,6 +84,11 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     version: int
 
+    @classmethod
+    def of(cls, webhook: Webhook) -> Self:
+        """Without its secret, as everywhere."""
+        return cls(**_webhook(webhook))
+
 
 class WebhookDetails(WebhookView, frozen=True, kw_only=True):
     """The same with how its deliveries stand."""
@@ -91,6 +99,16 @@ class WebhookDetails(WebhookView, frozen=True, kw_only=True):
     dead: int
     superseded: int = 0
     """Call-backs that gave way to something newer before they had arrived."""
+
+    @classmethod
+    def with_counts(cls, webhook: Webhook, counts: Mapping[DeliveryStatus, int]) -> Self:
+        return cls(
+            **_webhook(webhook),
+            waiting=counts.get(DeliveryStatus.WAITING, 0),
+            delivered=counts.get(DeliveryStatus.DELIVERED, 0),
+            dead=counts.get(DeliveryStatus.DEAD, 0),
+            superseded=counts.get(DeliveryStatus.SUPERSEDED, 0),
+        )
 
 
 class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +145,10 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str
     settled_at: datetime | None
 
+    @classmethod
+    def of(cls, delivery: Delivery) -> Self:
+        return cls(**_delivery(delivery))
+
 
 class DeliveryDetails(DeliveryView, frozen=True, kw_only=True):
     """The same with what is sent."""
@@ -136,6 +158,12 @@ class DeliveryDetails(DeliveryView, frozen=True, kw_only=True):
     url: str = ""
     """Where it goes, of a call-back; to the webhook's URL when empty."""
     body: Any
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> Self:
+        body = msgspec.json.decode(delivery.body)
+        url = without_query(delivery.url)
+        return cls(**_delivery(delivery), path=delivery.path, url=url, body=body)
 
 
 class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,3 +190,42 @@ class WebhookTest(msgspec.Struct, frozen=True, kw_only=True):
     """What the receiver answered; 0 for no answer."""
     error: str
     elapsed_s: float
+
+
+def _webhook(webhook: Webhook) -> dict[str, Any]:
+    return {
+        "id": webhook.id,
+        "name": webhook.name,
+        "project_id": webhook.project_id,
+        "url": webhook.url,
+        "format": str(webhook.format),
+        "status": str(webhook.status),
+        "is_full": webhook.is_full,
+        "cause": webhook.cause,
+        "kinds": [*webhook.kinds],
+        "node_id": webhook.node_id,
+        "task_type": webhook.task_type,
+        "description": webhook.description,
+        "created_at": moment(webhook.created_at),
+        "updated_at": moment(webhook.updated_at),
+        "version": webhook.version,
+    }
+
+
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    waits = delivery.status is DeliveryStatus.WAITING
+    return {
+        "id": delivery.id,
+        "webhook_id": delivery.webhook_id,
+        "kind": delivery.kind,
+        "subject": delivery.subject,
+        "seq": delivery.seq,
+        "status": str(delivery.status),
+        "attempts": delivery.attempts,
+        "created_at": moment(delivery.created_at),
+        "due_at": moment(delivery.due_at) if waits else None,
+        "last_at": instant(delivery.last_at),
+        "last_status": delivery.last_status,
+        "last_error": delivery.last_error,
+        "settled_at": instant(delivery.settled_at),
+    }

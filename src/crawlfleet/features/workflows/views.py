@@ -1,12 +1,22 @@
 """Workflows and runs as they are asked for and shown."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.features.workflows.model import Dependency, WorkflowDocument
+from crawlfleet.features.workflows.model import (
+    Dependency,
+    Run,
+    RunStep,
+    Step,
+    Workflow,
+    WorkflowDocument,
+    WorkflowVersion,
+)
+from crawlfleet.views.fields import instant, moment
 
 MOST_WAIT_S: Final = 60.0
 LIVE: Final = frozenset({"running", "cancelling"})
@@ -72,6 +82,19 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
 
+    @classmethod
+    def of(cls, workflow: Workflow) -> Self:
+        return cls(
+            id=workflow.id,
+            name=workflow.name,
+            project_id=workflow.project_id,
+            description=workflow.description,
+            latest=workflow.latest,
+            steps=workflow.steps,
+            created_at=moment(workflow.created_at),
+            updated_at=moment(workflow.updated_at),
+        )
+
 
 class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[WorkflowView]
@@ -87,6 +110,19 @@ class VersionView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     document: WorkflowDocument | None
     """`null` in lists."""
+
+    @classmethod
+    def of(cls, version: WorkflowVersion, *, whole: bool) -> Self:
+        document = None
+        if whole:
+            document = msgspec.json.decode(version.document, type=WorkflowDocument)
+        return cls(
+            workflow_id=version.workflow_id,
+            number=version.number,
+            made_by=version.made_by,
+            created_at=moment(version.created_at),
+            document=document,
+        )
 
 
 class VersionPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +176,29 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
     version: int
 
+    @classmethod
+    def of(cls, run: Run, counts: Mapping[str, int] | None = None) -> Self:
+        return cls(
+            id=run.id,
+            name=run.name,
+            workflow_id=run.workflow_id,
+            workflow_version=run.number,
+            project_id=run.project_id,
+            status=str(run.status),
+            parameters=msgspec.json.decode(run.parameters),
+            steps=run.steps,
+            counts=dict(run.counts if counts is None else counts),
+            attempt=run.attempt,
+            cause=run.cause,
+            error=run.error,
+            idempotency_key=run.idempotency_key,
+            callback_url=None if run.callback is None else run.callback.public_url,
+            created_at=moment(run.created_at),
+            updated_at=moment(run.updated_at),
+            ended_at=instant(run.ended_at),
+            version=run.version,
+        )
+
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[RunView]
@@ -172,6 +231,39 @@ class RunStepView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
     reason: str
     """Why it failed, is held, was skipped or was cancelled."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        step: Step,
+        row: RunStep | None,
+        *,
+        status: str,
+        task_id: str | None,
+        tally: tuple[int, int] | None,
+    ) -> Self:
+        """A step of a document, with its row if it was begun, and with how many of its instances
+        completed and how many ended otherwise, if they were counted."""
+        done, undone = (0, 0) if row is None else tally or (None, None)
+        return cls(
+            name=name,
+            status=status,
+            task_type=step.task_type,
+            depends_on=[
+                Dependency(step=each) if isinstance(each, str) else each for each in step.depends_on
+            ],
+            for_each=step.for_each is not None,
+            optional=step.optional,
+            attempt=row.attempt if row else 1,
+            count=row.count if row else 0,
+            done=done,
+            undone=undone,
+            task_id=task_id,
+            started_at=instant(row.started_at) if row else None,
+            ended_at=instant(row.ended_at) if row else None,
+            reason=row.reason if row else "",
+        )
 
 
 class RunStepPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,6 @@ MORE_EVERY_S: Final = 300.0
 """Of further things, people are told no oftener."""
 OF_ALERTS: Final = "alert."
 """No rule hears of these: one that fires would fire again for it, and never end."""
-ON: Final = frozenset({AlertStatus.FIRING, AlertStatus.CLEARING})
 SHARES: Final = frozenset({Source.ERROR_SHARE, Source.DISK_FREE})
 NOUNS: Final = {
     Source.NODES_LOST: "nodes that fell silent",
@@ -80,7 +79,7 @@ def step(rule: AlertRule, seen: Observation, now: float) -> tuple[AlertState, No
     """How a rule stands after an observation, and what people are to be told."""
     state = _moved(rule, seen, now)
     before = rule.state
-    if state.status is AlertStatus.QUIET and before.status in ON and before.told_at:
+    if state.status is AlertStatus.QUIET and before.fires and before.told_at:
         # Who was told that it fires hears that it is over, unless all of it is silenced.
         if is_silenced(rule.silences, (), now):
             return state, None
@@ -95,7 +94,7 @@ def step(rule: AlertRule, seen: Observation, now: float) -> tuple[AlertState, No
 
 def _moved(rule: AlertRule, seen: Observation, now: float) -> AlertState:
     state = rule.state
-    is_on = state.status in ON
+    is_on = state.fires
     if not rule.is_on or rule.removed_at is not None:
         return AlertState(since=now) if state.status is not AlertStatus.QUIET else state
     if holds(rule, seen.value, is_on=is_on):
@@ -142,7 +141,7 @@ def _is_due(rule: AlertRule, state: AlertState, now: float) -> bool:
 def is_worth_keeping(before: AlertState, after: AlertState) -> bool:
     """Whether a change of state is written down: waits begin anew when a master does."""
     return (
-        (before.status in ON) != (after.status in ON)
+        (before.fires) != (after.fires)
         or before.told_at != after.told_at
         or before.told != after.told
     )

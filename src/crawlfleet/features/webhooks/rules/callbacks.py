@@ -81,17 +81,6 @@ def leads_below(url: str, allowed: str) -> bool:
     return origin and below and not dotted and not AMBIGUOUS.search(ours.path)
 
 
-def shown(callback: Callback | None) -> str | None:
-    """Where call-backs go, for people to see: without a query, which may be what lets us in."""
-    return None if callback is None else without_query(callback.url)
-
-
-def without_query(url: str) -> str:
-    """An address of which only is said that it has a query."""
-    address, query, _ = url.partition("?")
-    return f"{address}?…" if query else url
-
-
 def address(url: str, verb: str) -> str:
     """The address with what happened added to its path."""
     parts = urlsplit(url)

@@ -231,12 +231,17 @@ def ended_fields(plan: Plan, rows: Mapping[int, RunStep], status: RunStatus) -> 
 
 def instance_ids(run: Run, row: RunStep) -> list[str]:
     """The ids of the tasks of a step."""
-    return [
-        task_id(
-            StepRef(run_id=run.id, step=row.step, attempt=row.attempt, index=index), run.created_at
-        )
-        for index in range(row.count)
-    ]
+    return [_instance_id(run, row, index) for index in range(row.count)]
+
+
+def first_instance_id(run: Run, row: RunStep) -> str:
+    """The id of the first task of a step."""
+    return _instance_id(run, row, 0)
+
+
+def _instance_id(run: Run, row: RunStep, index: int) -> str:
+    ref = StepRef(run_id=run.id, step=row.step, attempt=row.attempt, index=index)
+    return task_id(ref, run.created_at)
 
 
 def status_of(statuses: Iterable[StepStatus]) -> StepStatus:
@@ -310,3 +315,18 @@ def rerun(
         if place in rows
     ]
     return Change(runs=(moved,), run_steps=tuple(steps), events=(event,))
+
+
+def counted(run: Run, plan: Plan, rows: Mapping[int, RunStep]) -> dict[str, int]:
+    """How many steps of a run are in which state."""
+    return dict(Counter(status_in(run, rows.get(step.place)) for step in plan.steps))
+
+
+def status_in(run: Run, row: RunStep | None) -> str:
+    """The state of a step. One that was never begun in a run that was cancelled was cancelled,
+    too."""
+    status = StepStatus.WAITING if row is None else row.status
+    if status is StepStatus.WAITING and run.status not in LIVE_RUN:
+        assert run.status is RunStatus.CANCELLED
+        return str(StepStatus.CANCELLED)
+    return str(status)
