@@ -20,15 +20,12 @@ import msgspec
 from msgspec import inspect
 
 from crawlfleet.errors import ConfigError
+from crawlfleet.model.own_files import OUTPUT_NAME, STORE_NAME
 from crawlfleet.model.settings import Settings
 
 PREFIX: Final = "CRAWLFLEET_"
 FILE_NAME: Final = "crawlfleet.toml"
-STORE_NAME: Final = "crawlfleet.db"
 LOCKS_NAME: Final = "locks.db"
-PAUSES_NAME: Final = "pauses.jsonl"
-"""Of hosts that are left alone."""
-OUTPUT_NAME: Final = "output"
 FRONTIERS_NAME: Final = "frontiers"
 """The folder of crawls' frontiers, beside their output."""
 BUNDLES_NAME: Final = "bundles"

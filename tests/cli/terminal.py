@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -40,6 +41,12 @@ def surroundings(home: str, **more: str) -> dict[str, str]:
     return {**kept, "HOME": home, "TERM": "xterm-256color", **more}
 
 
+def _own_terminal() -> None:
+    """Runs in the child. A script in the background ignores SIGINT; a terminal does not."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A context manager: the command runs while it is entered, and is killed at the end."""
 
@@ -58,7 +65,7 @@ class Terminal:
             stderr=far,
             env=environment,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_own_terminal,
         )
         os.close(far)
 

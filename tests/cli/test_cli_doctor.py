@@ -13,7 +13,8 @@ from typer.testing import Result
 from crawlfleet.cli.fleet import checks, doctor
 from crawlfleet.cli.fleet.checks import Verdict
 from crawlfleet.cli.fleet.ports import described
-from crawlfleet.cli.shell.connection import Access, Connection, write_connection
+from crawlfleet.cli.shell.access import Access
+from crawlfleet.cli.shell.connection import Connection, write_connection
 from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
 from crawlfleet.model.isolation import Isolation, Layer, Level
 
@@ -119,7 +120,9 @@ def test_a_data_folder_that_is_a_file_is_a_problem(place: Path) -> None:
 
 
 def test_a_folder_that_will_be_made_is_fine(place: Path) -> None:
-    assert {check.verdict for check in checks.folder(place / "a" / "b")} == {Verdict.OK}
+    verdicts = {check.name: check.verdict for check in checks.folder(place / "a" / "b")}
+    assert verdicts.pop("disk speed") in {Verdict.OK, Verdict.WARNING}  # a busy disk is slow
+    assert set(verdicts.values()) == {Verdict.OK}
     assert not (place / "a").exists()
 
 

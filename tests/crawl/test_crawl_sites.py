@@ -17,11 +17,11 @@ from crawlfleet.crawl.engine.build import checked
 from crawlfleet.crawl.engine.crawl import Crawl
 from crawlfleet.crawl.engine.local import local_crawl
 from crawlfleet.crawl.extract.limited_reader import LimitedReader
-from crawlfleet.crawl.extract.page_reader import Reading
 from crawlfleet.crawl.output.sinks import open_sink
 from crawlfleet.crawl.politeness import robots_gate
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl.parameters import CrawlParameters, Fetching, Limits, Outcome, Scope
+from crawlfleet.model.crawl.reading import Reading
 from crawlfleet.ports.sink import PageRecord, Sink
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import HASTY, POLITE, OddSite, crawl, odd_site, parameters_for, records

@@ -24,7 +24,7 @@ from tests.cli.terminal import (
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("progress on fleets")]
 
 PAGES = 50
-WANTED = ("--css=product=div.product", "--css=title=h2.title")
+WANTED = ("--item=div.product", "--css=title=h2.title")
 
 
 @pytest.fixture(scope="module")
@@ -131,4 +131,4 @@ def test_reading_an_archive_shows_how_far_it_is(tmp_path: Path) -> None:
         assert terminal.end() == 0
     assert f"\n{pages * len(PRODUCTS)} items of {pages} pages, written to" in terminal.screen
     assert "reading:" not in terminal.screen
-    assert json.loads(items.read_text().splitlines()[-1])["kind"] == "products"
+    assert json.loads(items.read_text().splitlines()[-1])["kind"] == "items"

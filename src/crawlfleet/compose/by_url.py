@@ -11,6 +11,7 @@ from crawlfleet.adapters.sinks.tables.sink import discard
 from crawlfleet.crawl.output.sinks import name_of
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.crawl.parameters import SinkSpec
+from crawlfleet.model.own_files import PAUSES_NAME
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.courier import Courier
 from crawlfleet.ports.frontier.server import FrontierServer
@@ -77,7 +78,7 @@ def open_ledger(settings: Settings) -> LedgerBook | None:
     if settings.ledger == "off":
         return None
     return MemoryBook(
-        path=config.data_dir(settings) / config.PAUSES_NAME,
+        path=config.data_dir(settings) / PAUSES_NAME,
         is_alone=config.store_url(settings).startswith("sqlite:"),
     )
 

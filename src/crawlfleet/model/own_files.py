@@ -1,7 +1,12 @@
-"""What tells crawlfleet's own SQLite files from those of other programs."""
+"""The names of the files that a master keeps, and the marks of crawlfleet's own SQLite files."""
 
 from typing import Final
 
+STORE_NAME: Final = "crawlfleet.db"
+PAUSES_NAME: Final = "pauses.jsonl"
+"""The file of the hosts that are paused."""
+OUTPUT_NAME: Final = "output"
+"""The folder of what crawls found, beside the store."""
 FRONTIER_MARK: Final = 0x63726177
 """SQLite's `application_id` of the files that crawls keep their frontiers in."""
 OWN_TABLES: Final = (

@@ -4,7 +4,8 @@ import pytest
 
 from crawlfleet.core.pages.page_signs import blocked, in_place_of_rules, soft_404, worth_a_look
 from crawlfleet.core.pages.selectors import plural
-from crawlfleet.core.urls.robots_tags import Directives, from_headers, from_words
+from crawlfleet.core.urls.robots_tags import from_headers, from_words
+from crawlfleet.model.crawl.reading import Directives
 
 ANUBIS = b"<script async src=/.within.website/x/cmd/anubis/static/js/main.mjs></script>"
 LONG = "Lorem ipsum dolor sit amet. " * 200

@@ -5,8 +5,8 @@ import pytest
 from crawlfleet.crawl.engine.process_messages import AS_JSON, decode, encode
 from crawlfleet.crawl.engine.work_queue_socket import Ask, Results
 from crawlfleet.crawl.extract.limited_reader import PageAnswer
-from crawlfleet.crawl.extract.page_reader import Reading
 from crawlfleet.model.crawl.extraction import Item
+from crawlfleet.model.crawl.reading import Reading
 from crawlfleet.ports.sink import PageRecord
 
 

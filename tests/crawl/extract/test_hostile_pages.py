@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from crawlfleet.core.pages import css
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.crawl.extract.css_search import find
-from crawlfleet.crawl.extract.links import Found, Kind
 from crawlfleet.crawl.extract.markup import Page
 from crawlfleet.crawl.extract.page_reader import CUT, PageReader
 from crawlfleet.crawl.extract.truncate import DEEPEST, MOST_TAGS
 from crawlfleet.model.crawl.parameters import Outcome
+from crawlfleet.model.crawl.reading import LinkKind, LinkTraits
 from tests.sampling import examples
 
 pytestmark = pytest.mark.slow
@@ -200,7 +200,7 @@ def test_no_page_is_too_strange(body: bytes, reader: PageReader, kind: str) -> N
 
 
 def test_signs_are_only_looked_for_where_nothing_was_found() -> None:
-    body = b"<title>404 Not Found</title><h1>Not found: the novel</h1>"
+    body = b"<title>404 Not LinkTraits</title><h1>Not found: the novel</h1>"
     assert LINKS.read(body, URL).outcome is Outcome.SOFT_404
     assert PageReader(make_plan({"title": "h1"})).read(body, URL).outcome is Outcome.OK
     wall = b"<title>Just a moment...</title><a href=/x>x</a>Verify you are a human"
@@ -213,7 +213,7 @@ def test_signs_are_only_looked_for_where_nothing_was_found() -> None:
 def test_a_sitemap_is_a_page_of_links() -> None:
     body = b"<sitemapindex><sitemap><loc>http://x/1</loc></sitemap></sitemapindex>"
     reading = LINKS.read(body, URL, content_type="application/xml")
-    assert reading.links == {"http://x/1": Found(Kind.SITEMAP)}
+    assert reading.links == {"http://x/1": LinkTraits(LinkKind.SITEMAP)}
     assert LINKS.read(body, URL, content_type="text/html").links == {}
 
 

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.crawl.extract import markup
-from crawlfleet.crawl.extract.links import PLAIN, Discovered, Found, Kind, discover
+from crawlfleet.crawl.extract.links import PLAIN, Discovered, discover
 from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.model.crawl.reading import LinkKind, LinkTraits
 
 URL = "https://x.example/dir/page"
 
@@ -32,37 +33,37 @@ def test_links_that_lead_nowhere_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("html", "link"),
     [
-        ('<link rel=next href="/2">', ("/2", Found(Kind.NEXT))),
-        ('<link rel="prev" href="/0">', ("/0", Found(Kind.PREV))),
-        ('<link rel="Previous" href="/0">', ("/0", Found(Kind.PREV))),
-        ('<link rel=canonical href="/c">', ("/c", Found(Kind.CANONICAL))),
-        ('<link rel=alternate hreflang=de href="/de">', ("/de", Found(Kind.ALTERNATE))),
+        ('<link rel=next href="/2">', ("/2", LinkTraits(LinkKind.NEXT))),
+        ('<link rel="prev" href="/0">', ("/0", LinkTraits(LinkKind.PREV))),
+        ('<link rel="Previous" href="/0">', ("/0", LinkTraits(LinkKind.PREV))),
+        ('<link rel=canonical href="/c">', ("/c", LinkTraits(LinkKind.CANONICAL))),
+        ('<link rel=alternate hreflang=de href="/de">', ("/de", LinkTraits(LinkKind.ALTERNATE))),
         (
             '<link rel=alternate type="application/rss+xml" href="/feed">',
-            ("/feed", Found(Kind.FEED)),
+            ("/feed", LinkTraits(LinkKind.FEED)),
         ),
-        ('<link rel=sitemap href="/s.xml">', ("/s.xml", Found(Kind.SITEMAP))),
-        ('<iframe src="/f"></iframe>', ("/f", Found(Kind.FRAME))),
-        ('<frameset><frame src="/f"></frameset>', ("/f", Found(Kind.FRAME))),
-        ('<p></p><frameset><frame src="/f"></frameset>', ("/f", Found(Kind.FRAME))),
-        ('<x:y><!-- --> <frameset><frame src="/f">', ("/f", Found(Kind.FRAME))),
+        ('<link rel=sitemap href="/s.xml">', ("/s.xml", LinkTraits(LinkKind.SITEMAP))),
+        ('<iframe src="/f"></iframe>', ("/f", LinkTraits(LinkKind.FRAME))),
+        ('<frameset><frame src="/f"></frameset>', ("/f", LinkTraits(LinkKind.FRAME))),
+        ('<p></p><frameset><frame src="/f"></frameset>', ("/f", LinkTraits(LinkKind.FRAME))),
+        ('<x:y><!-- --> <frameset><frame src="/f">', ("/f", LinkTraits(LinkKind.FRAME))),
         (
             '</head><!-- --> <noscript></noscript><frameset><frameset><frame src="/f">',
-            ("/f", Found(Kind.FRAME)),
+            ("/f", LinkTraits(LinkKind.FRAME)),
         ),
-        ('<meta http-equiv=refresh content="5; url=/r">', ("/r", Found(Kind.REFRESH))),
-        ("<meta http-equiv=Refresh content=\"0;URL='/r'\">", ("/r", Found(Kind.REFRESH))),
-        ('<meta http-equiv=refresh content="0, /r">', ("/r", Found(Kind.REFRESH))),
-        ('<iframe src="/f" href="/g"></iframe>', ("/f", Found(Kind.FRAME))),
-        ('<a rel="nofollow noopener" href="/n">', ("/n", Found(nofollow=True))),
-        ('<a rel=UGC href="/n">', ("/n", Found(nofollow=True))),
-        ('<a rel=sponsored href="/n">', ("/n", Found(nofollow=True))),
+        ('<meta http-equiv=refresh content="5; url=/r">', ("/r", LinkTraits(LinkKind.REFRESH))),
+        ("<meta http-equiv=Refresh content=\"0;URL='/r'\">", ("/r", LinkTraits(LinkKind.REFRESH))),
+        ('<meta http-equiv=refresh content="0, /r">', ("/r", LinkTraits(LinkKind.REFRESH))),
+        ('<iframe src="/f" href="/g"></iframe>', ("/f", LinkTraits(LinkKind.FRAME))),
+        ('<a rel="nofollow noopener" href="/n">', ("/n", LinkTraits(nofollow=True))),
+        ('<a rel=UGC href="/n">', ("/n", LinkTraits(nofollow=True))),
+        ('<a rel=sponsored href="/n">', ("/n", LinkTraits(nofollow=True))),
         ('<a rel=noopener href="/n">', ("/n", PLAIN)),
         ('<a rel=nofollow href="/n"></a><a href="/n">', ("/n", PLAIN)),
         ('<a href="/n"></a><a rel=nofollow href="/n">', ("/n", PLAIN)),
     ],
 )
-def test_every_kind_of_link(html: str, link: tuple[str, Found]) -> None:
+def test_every_kind_of_link(html: str, link: tuple[str, LinkTraits]) -> None:
     assert [*of(html).links.items()] == [link]
 
 

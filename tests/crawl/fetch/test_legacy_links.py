@@ -7,9 +7,10 @@ import pytest
 
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.core.pages.values import absolute
-from crawlfleet.crawl.extract.page_reader import PageReader, Reading
+from crawlfleet.crawl.extract.page_reader import PageReader
 from crawlfleet.crawl.fetch.charset import to_utf8
 from crawlfleet.crawl.fetch.legacy_charsets import decode
+from crawlfleet.model.crawl.reading import Reading
 from crawlfleet.testing.browser import chromium
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import OddSite, crawl, odd_site

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.command import (
     ApiKey,
     Authorities,
@@ -16,7 +17,6 @@ from crawlfleet.cli.shell.command import (
     DataFolder,
     add_command,
 )
-from crawlfleet.cli.shell.connection import Access
 from crawlfleet.cli.shell.loop import loading
 from crawlfleet.cli.shell.output import Output
 from crawlfleet.stop_signals import on_stop_signal

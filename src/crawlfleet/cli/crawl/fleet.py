@@ -19,8 +19,8 @@ from crawlfleet.cli.crawl.download import PATIENCE_S, PAUSE_S, Download
 from crawlfleet.cli.crawl.outputs import OPTION, Output
 from crawlfleet.cli.crawl.progress import Sight, sight_from_afar, slowest_in
 from crawlfleet.cli.crawl.state import CrawlState, Sent
+from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.command import reach
-from crawlfleet.cli.shell.connection import Access
 from crawlfleet.cli.shell.errors import FAILED, say
 from crawlfleet.cli.shell.loop import run
 from crawlfleet.cli.shell.output import span

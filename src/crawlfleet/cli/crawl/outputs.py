@@ -11,6 +11,7 @@ from crawlfleet import plugins
 from crawlfleet.crawl.output.sinks import ENDINGS, completed, name_of
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl.parameters import SinkSpec
+from crawlfleet.model.own_files import OUTPUT_NAME, PAUSES_NAME, STORE_NAME
 
 OPTION: Final = "-o"
 SQLITE: Final = "sqlite:///"
@@ -78,12 +79,10 @@ def outputs_of(texts: Sequence[str]) -> tuple[Output, ...]:
 
 def _is_own(path: Path) -> bool:
     """Whether a file is one that a master keeps beside its store."""
-    from crawlfleet import config
-
-    if path.name == config.PAUSES_NAME:
-        return (path.parent / config.STORE_NAME).exists()
-    kept = (each for each in path.parents if each.name == config.OUTPUT_NAME)
-    return any((each.parent / config.STORE_NAME).exists() for each in kept)
+    if path.name == PAUSES_NAME:
+        return (path.parent / STORE_NAME).exists()
+    kept = (each for each in path.parents if each.name == OUTPUT_NAME)
+    return any((each.parent / STORE_NAME).exists() for each in kept)
 
 
 def _wrong(value: str, message: str, remedy: str) -> InvalidRequest:

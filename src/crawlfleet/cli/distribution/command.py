@@ -24,8 +24,9 @@ from crawlfleet.cli.distribution.settings_file import (
 from crawlfleet.cli.fleet import run as operate
 from crawlfleet.cli.fleet.credentials import join_token, kept_secret
 from crawlfleet.cli.fleet.status import status as show_status
+from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.command import at_desk, examples
-from crawlfleet.cli.shell.connection import Access, read_connection
+from crawlfleet.cli.shell.connection import read_connection
 from crawlfleet.cli.shell.loop import run
 from crawlfleet.cli.shell.output import Output
 from crawlfleet.errors import ConfigError

@@ -14,6 +14,7 @@ from crawlfleet.cli.fleet import checks
 from crawlfleet.cli.fleet.checks import Check, Verdict, ok, problem, warning
 from crawlfleet.cli.fleet.configuration import load_settings
 from crawlfleet.cli.fleet.reset import claimed, store_file
+from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.command import (
     ApiKey,
     AsJson,
@@ -24,7 +25,7 @@ from crawlfleet.cli.shell.command import (
     DataFolder,
     add_command,
 )
-from crawlfleet.cli.shell.connection import Access, Connection, find_connection
+from crawlfleet.cli.shell.connection import Connection, find_connection
 from crawlfleet.cli.shell.errors import FAILED
 from crawlfleet.cli.shell.loop import run
 from crawlfleet.cli.shell.output import Output, cell, table

@@ -16,6 +16,7 @@ from crawlfleet.cli.shell.command import AsJson, ConfigFile, DataFolder, add_com
 from crawlfleet.cli.shell.connection import is_alive, read_connection, remove_connection
 from crawlfleet.cli.shell.output import Output, cell
 from crawlfleet.errors import ConfigError, Conflict
+from crawlfleet.model.own_files import OUTPUT_NAME, PAUSES_NAME
 from crawlfleet.model.settings import Settings
 
 SQLITE: Final = "sqlite:///"
@@ -103,4 +104,4 @@ def claimed(store: Path) -> Iterator[None]:
 def _belongings(folder: Path, store: Path) -> list[Path]:
     files = [store.with_name(store.name + ending) for ending in STORE_ENDINGS]
     files += [folder / (config.LOCKS_NAME + ending) for ending in STORE_ENDINGS]
-    return [*files, folder / config.PAUSES_NAME, folder / LOGS, folder / config.OUTPUT_NAME]
+    return [*files, folder / PAUSES_NAME, folder / LOGS, folder / OUTPUT_NAME]

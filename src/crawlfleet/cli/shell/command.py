@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from crawlfleet.cli.shell import loop
-from crawlfleet.cli.shell.connection import Access
+from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.loop import loading
 from crawlfleet.cli.shell.output import Output
 

@@ -13,23 +13,12 @@ from typing import Final
 import msgspec
 
 from crawlfleet import config
+from crawlfleet.cli.shell.access import Access
 from crawlfleet.errors import ConfigError, MasterUnreachable
 from crawlfleet.listening import complete_url, url_of
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import write_private
 from crawlfleet.tls import Trust, pin_of
-
-
-class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """`cli.shell.connection` makes a connection of it."""
-
-    url: str | None = None
-    key: str | None = None
-    data: Path | None = None
-    ca: Path | None = None
-    cert: Path | None = None
-    cert_key: Path | None = None
-
 
 FILE_NAME: Final = "connection.json"
 

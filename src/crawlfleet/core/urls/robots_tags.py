@@ -5,7 +5,9 @@ said to us by name is obeyed besides what is said to all.
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
+
+from crawlfleet.model.crawl.reading import FREE, Directives
 
 _VALUED: Final = frozenset(
     {"max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"}
@@ -13,19 +15,6 @@ _VALUED: Final = frozenset(
 """Words that a colon follows, so that it does not mean a name."""
 PRODUCT: Final = "crawlfleet"
 """How sites know a crawl that does not introduce itself otherwise."""
-
-
-class Directives(NamedTuple):
-    """What a page asks of crawlers."""
-
-    noindex: bool = False
-    nofollow: bool = False
-
-    def __or__(self, other: "Directives") -> "Directives":
-        return Directives(self.noindex or other.noindex, self.nofollow or other.nofollow)
-
-
-FREE: Final = Directives()
 
 
 def from_words(content: str) -> Directives:

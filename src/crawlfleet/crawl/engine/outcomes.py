@@ -6,13 +6,14 @@ from typing import Any, Final, NamedTuple
 
 from crawlfleet.core.politeness import retry as refetch
 from crawlfleet.core.urls.scope import NOT_OF_THE_WEB, Refusal
-from crawlfleet.crawl.extract.links import PLAIN, Found, Kind
-from crawlfleet.crawl.extract.page_reader import Reader, Reading, decoded, read_failed
+from crawlfleet.crawl.extract.links import PLAIN
+from crawlfleet.crawl.extract.page_reader import Reader, decoded, read_failed
 from crawlfleet.crawl.extract.sitemaps import MOST_ADDRESSES
 from crawlfleet.crawl.fetch.messages import Fetched
 from crawlfleet.crawl.links import MOST_LINKS, Links
 from crawlfleet.model.crawl.frontier import Link, Retry, Visit, Waiting
 from crawlfleet.model.crawl.parameters import FETCHED, CrawlParameters, Outcome, Scope
+from crawlfleet.model.crawl.reading import LinkKind, LinkTraits, Reading
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.telemetry import Component, logger
 
@@ -36,12 +37,12 @@ class Judged(NamedTuple):
     with. What it gives now counts as what this visit gives."""
 
 
-def _unwanted_kinds(scope: Scope) -> frozenset[Kind]:
+def _unwanted_kinds(scope: Scope) -> frozenset[LinkKind]:
     unwanted = set()
     if not scope.feeds:
-        unwanted.add(Kind.FEED)
+        unwanted.add(LinkKind.FEED)
     if not scope.sitemaps:
-        unwanted.add(Kind.SITEMAP)
+        unwanted.add(LinkKind.SITEMAP)
     return frozenset(unwanted)
 
 
@@ -222,7 +223,7 @@ class Judge:
                     dated = value[:LONGEST_VALIDATOR]
         return dated
 
-    def _passes_over(self, found: Found) -> bool:
+    def _passes_over(self, found: LinkTraits) -> bool:
         return found.kind in self._unwanted_kinds or (found.nofollow and self._heed_nofollow)
 
     def _record(

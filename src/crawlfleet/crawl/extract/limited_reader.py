@@ -18,11 +18,12 @@ from typing import Final, NamedTuple
 from crawlfleet.core.pages.xpath import needs_care
 from crawlfleet.core.urls.robots_tags import PRODUCT
 from crawlfleet.crawl.engine.process_messages import decode, encode
-from crawlfleet.crawl.extract.page_reader import GZIP, PageReader, Reading
+from crawlfleet.crawl.extract.page_reader import GZIP, PageReader
 from crawlfleet.crawl.fetch.charset import UTF8
 from crawlfleet.errors import ReaderUnavailable
 from crawlfleet.model.crawl.extraction import Plan
 from crawlfleet.model.crawl.parameters import Outcome
+from crawlfleet.model.crawl.reading import Reading
 
 LARGE: Final = 128_000
 """Bytes. The worst page below that is parsed in less than a second."""

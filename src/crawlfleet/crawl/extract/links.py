@@ -5,13 +5,13 @@ a link's life, and is done where it is decided whether the link belongs to the c
 """
 
 import re
-from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
-from crawlfleet.core.urls.robots_tags import FREE, PRODUCT, Directives, addressed, from_words
+from crawlfleet.core.urls.robots_tags import PRODUCT, addressed, from_words
 from crawlfleet.crawl.extract.markup import Page
 from crawlfleet.crawl.fetch.charset import UTF8
+from crawlfleet.model.crawl.reading import FREE, Directives, LinkKind, LinkTraits
 
 MOST: Final = 50_000
 """Links of one page."""
@@ -32,34 +32,9 @@ _UNENDORSED: Final = frozenset({"nofollow", "ugc", "sponsored"})
 _TO_US: Final = addressed(PRODUCT)
 
 
-class Kind(StrEnum):
-    """What makes a link."""
-
-    ANCHOR = "anchor"
-    FRAME = "frame"
-    REFRESH = "refresh"
-    CANONICAL = "canonical"
-    NEXT = "next"
-    PREV = "prev"
-    ALTERNATE = "alternate"
-    """The same in another language."""
-    FEED = "feed"
-    SITEMAP = "sitemap"
-    LISTED = "listed"
-    """In a sitemap or a feed."""
-
-
-class Found(NamedTuple):
-    """What a page says about a link."""
-
-    kind: Kind = Kind.ANCHOR
-    nofollow: bool = False
-    """By `rel`: nofollow, ugc or sponsored. What the whole page asks for is in `robots`."""
-
-
-PLAIN: Final = Found()
+PLAIN: Final = LinkTraits()
 """Said of nearly every link."""
-_UNENDORSED_ANCHOR: Final = Found(nofollow=True)
+_UNENDORSED_ANCHOR: Final = LinkTraits(nofollow=True)
 
 
 class Discovered(NamedTuple):
@@ -67,7 +42,7 @@ class Discovered(NamedTuple):
 
     base: str
     """What the links are relative to."""
-    links: dict[str, Found]
+    links: dict[str, LinkTraits]
     """In their order, each spelling once; white space around it is gone, and their queries are in
     the charset of the page."""
     robots: Directives = FREE
@@ -77,7 +52,7 @@ class Discovered(NamedTuple):
 def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
     """The links of a page; `to_us` are the names of meta elements that say what it allows. Never
     raises."""
-    links: dict[str, Found] = {}
+    links: dict[str, LinkTraits] = {}
     robots = FREE
     for tag, attributes in page.leads:
         if tag == "a" or tag == "area":
@@ -92,7 +67,7 @@ def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
                 _add(links, href, kind)
         elif tag == "iframe" or tag == "frame":
             if source := attributes.get("src"):
-                _add(links, source, Kind.FRAME)
+                _add(links, source, LinkKind.FRAME)
         elif tag == "meta" and (content := attributes.get("content")):
             asked = _meta(content, attributes, links, to_us)
             if asked is not FREE:
@@ -107,7 +82,7 @@ def _is_unendorsed(rel: str) -> bool:
 def _meta(
     content: str,
     attributes: dict[str, str | None],
-    links: dict[str, Found],
+    links: dict[str, LinkTraits],
     to_us: frozenset[str],
 ) -> Directives:
     """What a meta element asks for, and where it leads."""
@@ -115,18 +90,18 @@ def _meta(
         return from_words(content)
     refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
     if refreshes and (target := _refreshed(content)):
-        _add(links, target, Kind.REFRESH)
+        _add(links, target, LinkKind.REFRESH)
     return FREE
 
 
-def _add(links: dict[str, Found], href: str, kind: Kind) -> None:
+def _add(links: dict[str, LinkTraits], href: str, kind: LinkKind) -> None:
     href = href.strip()
     known = links.get(href)
     if known is None or known.nofollow:
-        links[href] = Found(kind)
+        links[href] = LinkTraits(kind)
 
 
-def _usable(links: dict[str, Found], page: Page) -> dict[str, Found]:
+def _usable(links: dict[str, LinkTraits], page: Page) -> dict[str, LinkTraits]:
     """Those that may be addresses, as they are asked for."""
     doubtful = [href for href in links if href[:1] in _DOUBTFUL]
     if len(page.body) > LONGEST:
@@ -150,19 +125,19 @@ def leads_on(href: str) -> bool:
     return not href[:_LONGEST_SKIPPED].lower().startswith(_SKIPPED)
 
 
-def _kind_of_link(attributes: dict[str, str | None]) -> Kind | None:
+def _kind_of_link(attributes: dict[str, str | None]) -> LinkKind | None:
     rel = (attributes.get("rel") or "").lower().split()
     for word in rel:
         if word in {"next", "prev", "canonical", "sitemap"}:
-            return Kind(word)
+            return LinkKind(word)
         if word == "previous":
-            return Kind.PREV
+            return LinkKind.PREV
         if word == "alternate":
             type = (attributes.get("type") or "").lower()
             if "rss" in type or "atom" in type:
-                return Kind.FEED
+                return LinkKind.FEED
             if attributes.get("hreflang") and "stylesheet" not in rel:
-                return Kind.ALTERNATE
+                return LinkKind.ALTERNATE
     return None
 
 

@@ -1,42 +1,25 @@
 """One parse of a page: its items, its links, what it allows, and whether it is a page at all."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 from crawlfleet.core.pages import page_signs
 from crawlfleet.core.pages.values import read_json
-from crawlfleet.core.urls.robots_tags import FREE, PRODUCT, Directives, addressed, from_headers
+from crawlfleet.core.urls.robots_tags import PRODUCT, addressed, from_headers
 from crawlfleet.crawl.extract.extract import Extractor
-from crawlfleet.crawl.extract.links import Found, Kind, discover
+from crawlfleet.crawl.extract.links import discover
 from crawlfleet.crawl.extract.markup import Page
 from crawlfleet.crawl.extract.sitemaps import Form, looks_like_listing, read_listing
 from crawlfleet.crawl.extract.text import text_of
 from crawlfleet.crawl.fetch.charset import UTF8, Text, to_utf8
-from crawlfleet.model.crawl.extraction import Item, Plan
+from crawlfleet.model.crawl.extraction import Plan
 from crawlfleet.model.crawl.parameters import Outcome
+from crawlfleet.model.crawl.reading import FREE, Directives, LinkKind, LinkTraits, Reading
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 GZIP: Final = b"\x1f\x8b"
 """How packed bytes begin."""
 CUT: Final = "too deep or too large to be read to its end"
-
-
-class Reading(NamedTuple):
-    """What was on a page."""
-
-    base: str
-    """What the links are relative to."""
-    items: Sequence[Item] = ()
-    links: Mapping[str, Found] = {}
-    """By how they are spelt."""
-    is_listing: bool = False
-    """Whether it is a sitemap or a feed."""
-    robots: Directives = FREE
-    """Of the page and its headers."""
-    outcome: Outcome = Outcome.OK
-    """`soft_404` and `blocked` are guesses, and only made where no item was found."""
-    note: str = ""
-    """Why it is not `ok`, or what is remarkable about the page."""
 
 
 def decoded(body: bytes, content_type: str) -> Text:
@@ -157,8 +140,8 @@ def visible_text(page: Page) -> str:
 def _listing(body: bytes, url: str, robots: Directives) -> Reading:
     """A sitemap or a feed as a page of links."""
     listing = read_listing(body, utf8=True)
-    kind = Kind.SITEMAP if listing.form is Form.INDEX else Kind.LISTED
-    links = dict.fromkeys((each.href for each in listing.entries), Found(kind))
+    kind = LinkKind.SITEMAP if listing.form is Form.INDEX else LinkKind.LISTED
+    links = dict.fromkeys((each.href for each in listing.entries), LinkTraits(kind))
     note = listing.trouble or (CUT if listing.cut else "")
     return Reading(base=url, links=links, is_listing=True, robots=robots, note=note)
 

@@ -20,7 +20,8 @@ from crawlfleet.crawl.extract.limited_reader import (
     PageRequest,
     ReaderSettings,
 )
-from crawlfleet.crawl.extract.page_reader import PageReader, Reading, decoded, read_failed
+from crawlfleet.crawl.extract.page_reader import PageReader, decoded, read_failed
+from crawlfleet.model.crawl.reading import Reading
 
 MEMORY_BYTES: Final = 3_000_000_000
 """The page with its tree, and all that is found on it. A page of ten megabytes takes a third."""

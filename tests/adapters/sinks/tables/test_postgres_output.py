@@ -251,8 +251,7 @@ def test_the_sink_of_a_task_gets_there_by_what_its_url_says(
         run(scenario)
         assert values(postgres, schema) == [1]
     finally:
-        postgres.execute(f"DROP TABLE IF EXISTS {schema}.goods, {schema}.crawlfleet_output")
-        postgres.execute("DROP ROLE tasks")
+        postgres.execute("DROP OWNED BY tasks; DROP ROLE tasks")
 
 
 def test_table_of_somebody_else_is_not_touched(

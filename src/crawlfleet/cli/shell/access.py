@@ -1,0 +1,16 @@
+"""What the flags of a command say about the way to its master."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """`cli.shell.connection` makes a connection of it."""
+
+    url: str | None = None
+    key: str | None = None
+    data: Path | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    cert_key: Path | None = None
