@@ -141,6 +141,13 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[Role]
     """Who may; nobody needs a key where this is `ANYONE`."""
     handler: Handler
+    client: str = ""
+    """A call of the Python client that asks for it, such as `explain(task_id)`. Routes that only
+    nodes or browsers ask for, and those of another system's API, have none."""
+    command: str = ""
+    """The command that uses it, such as `tasks show`."""
+    no_command: str = ""
+    """Why no command uses it; not for routes that only nodes ask for."""
     summary: str
     response: Any
     """The type of the answer; what is not JSON is `str`."""

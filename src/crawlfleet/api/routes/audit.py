@@ -64,6 +64,8 @@ ROUTES: Final = (
         roles=ADMINS,
         scope=Scope.FLEET,
         handler=find,
+        client='audit(actor="ann")',
+        command="audit",
         summary="Who changed what, newest first",
         details="One entry for each request that changed something, written in the same commit. "
         "What nodes say of their work is not in it.",

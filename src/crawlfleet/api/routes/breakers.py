@@ -74,6 +74,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.OWN,
         handler=find,
+        client='breakers(all=True, project_id="shop")',
+        command="breakers list",
         summary="See which sites are taken for down",
         details="Targets of tasks that failed and failed, in order, and how many tasks wait for "
         "each. Each project has its own; a key of one project sees those.",
@@ -88,6 +90,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.OWN,
         handler=close,
+        client='close_breaker(target, project_id="shop")',
+        command="breakers close",
         summary="Let all tasks for a site go on",
         details="Its failures are forgotten: those of one project's tasks, or of all. A key of one "
         "project closes that project's. Closing it again changes nothing more.",

@@ -139,6 +139,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.PATH,
         handler=find,
+        client="bundles(project_id)",
+        command="bundles list",
         summary="List the bundles of a project, in order of name",
         query=PageQuery,
         response=BundlePage,
@@ -151,6 +153,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.PATH,
         handler=deploy,
+        client='deploy(bundle_id, archive, note="new prices")',
+        command="deploy",
         summary="Hand over code as the present version of a bundle",
         details="A zip archive or a wheel, in base64. All of it is looked at before it is taken: "
         "names that lead out of the folder, links, devices, names that are there twice, too many "
@@ -170,6 +174,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.PATH,
         handler=get,
+        client="bundle(bundle_id)",
+        command="bundles show",
         summary="A bundle and its versions",
         response=BundleView,
         etag=True,
@@ -182,6 +188,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.PATH,
         handler=roll_back,
+        client="roll_back_bundle(bundle_id, 1)",
+        command="bundles rollback",
         summary="Make another version the present one",
         details="Without a `version` the one before the present one. Tasks keep the version that "
         "was the present one when they were submitted.",
@@ -198,6 +206,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.PATH,
         handler=remove,
+        client="remove_bundle(bundle_id, 1, project_id)",
+        command="bundles remove",
         summary="Remove a version that nobody needs, or the whole bundle",
         details="Refused with 409 while it is the present version of several, or while a task "
         "that has not ended needs it.",

@@ -21,6 +21,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.PATH,
         handler=work,
+        client="crawl_work(task_id)",
+        command="crawls work",
         summary="Who does what in a crawl",
         details="Its shards with their nodes, the partitions of its frontier with those who hold "
         "hosts of them, the hosts with the longest queues, and what the fleet's ledger knows of "

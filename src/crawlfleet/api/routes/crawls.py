@@ -406,6 +406,8 @@ def _order_route(verb: CrawlVerb) -> Route:
         roles=OPERATORS,
         scope=Scope.PATH,
         handler=_ordering(verb),
+        client=f'steer(task_id, "{verb}")',
+        command=f"crawls {verb}",
         summary=words.summary,
         details=words.details + _ASKED,
         response=CrawlView,
@@ -421,6 +423,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         roles=READERS,
         scope=Scope.OWN,
         handler=find,
+        client='crawls(status="processing")',
+        command="crawls list",
         summary="List crawls, newest first",
         query=CrawlQuery,
         response=CrawlPage,
@@ -433,6 +437,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         roles=READERS,
         scope=Scope.PATH,
         handler=get,
+        client="crawl(task_id)",
+        command="crawls show",
         summary="One crawl, with its live figures",
         details="`figures` are what was committed over all attempts, a second old at most. They "
         "stay when the crawl is over.",
@@ -446,6 +452,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         roles=READERS,
         scope=Scope.PATH,
         handler=items,
+        client='crawl_items(task_id, kind="products")',
+        command="crawls items",
         summary="What a crawl has found so far, page by page",
         details="Only what is committed: an item that was shown stays, unless its node dies and "
         "the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the "
@@ -461,6 +469,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         roles=READERS,
         scope=Scope.PATH,
         handler=output,
+        client='download_crawl(task_id, format="csv")',
+        command="crawls download",
         summary="Download what a crawl has found",
         details="Of a crawl that runs, what is committed so far. In CSV, a text that a "
         "spreadsheet would calculate has an apostrophe before it. WARC is there for crawls with "
@@ -477,6 +487,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         roles=READERS,
         scope=Scope.PATH,
         handler=explain_url,
+        client='explain_url(task_id, "https://shop.example/")',
+        command="crawls why",
         summary="What became of a URL in a crawl",
         details="Whether the URL was found, where and when, how its visit ended, or which rule "
         "keeps it out. Asked of the node while the crawl runs, and of its books afterwards; those "
@@ -493,6 +505,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         roles=READERS,
         scope=Scope.PATH,
         handler=work,
+        client="crawl_work(task_id)",
+        command="crawls work",
         summary="Who does what in a crawl",
         details="Its shards with their nodes, the partitions of its frontier with those who hold "
         "hosts of them, the hosts with the longest queues, and what the fleet's ledger knows of "

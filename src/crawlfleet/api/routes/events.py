@@ -76,6 +76,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.OWN,
         handler=events,
+        client="events_after(7)",
+        command="events",
         summary="List events, or follow them live",
         details="With `Accept: text/event-stream` the events come live as server-sent events: "
         "`id` is the event's number, `event` its kind, `data` its JSON. The stream begins with "

@@ -120,6 +120,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.PATH,
         handler=get,
+        client="execution(execution_id)",
+        command="tasks executions",
         summary="One attempt",
         response=ExecutionView,
         example=Example(response=tasks.EXECUTION),
@@ -131,6 +133,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.PATH,
         handler=logs,
+        client="logs(execution_id)",
+        command="logs",
         summary="What an attempt said, in order, or as it says it",
         details="With `follow=true`, or `Accept: text/event-stream`, the lines come live as "
         "server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. "
@@ -152,6 +156,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.PATH,
         handler=task_logs,
+        client="task_logs(task_id)",
+        command="logs",
         summary="What the newest attempt at a task said",
         details="As for the attempt itself. A task that was not attempted yet has no lines, and "
         "cannot be followed.",

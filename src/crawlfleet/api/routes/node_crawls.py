@@ -55,6 +55,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.FLEET,
         handler=hosts,
+        client='hosts("shop")',
+        command="hosts",
         summary="See who visits a host, and what it waits for",
         details="All hosts, registered domains and IP addresses that crawls of the fleet visit "
         "now or lately, in order: which executions may ask them, which wait for their turn, by "

@@ -314,6 +314,8 @@ ROUTES: Final = (
         roles=NODES | OPERATORS,
         scope=Scope.FLEET,
         handler=unregister,
+        client='order(node_id, "unregister")',
+        command="nodes unregister",
         summary="Leave now; running work goes back to the queue",
         details="With a `session_id`, only that session is ended; the node may come back with its "
         "token.",
@@ -330,6 +332,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.FLEET,
         handler=find,
+        client='nodes(status="online")',
+        command="nodes list",
         summary="List nodes with their newest figures",
         details="In the order of their registration; all of them, unless a `limit` is set.",
         query=NodeQuery,
@@ -342,6 +346,8 @@ ROUTES: Final = (
         roles=READERS | NODES,
         scope=Scope.FLEET,
         handler=get,
+        client="node(node_id)",
+        command="nodes show",
         summary="One node",
         details="`resources` is what it has, `usage` what it last measured. The header `ETag` is "
         "for `If-Match` when the node is changed.",
@@ -356,6 +362,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.FLEET,
         handler=change,
+        client='change_node(node_id, labels={"rack": "7"}, version=2)',
+        command="nodes label",
         summary="Label and describe a node",
         details="What is left out stays as it is; a label that is `null` is removed. What is said "
         "here wins over what the node says of itself, and outlasts its restarts. With the header "
@@ -374,6 +382,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.FLEET,
         handler=history,
+        client="node_history(node_id)",
+        command="nodes history",
         summary="A node over time",
         details="What is older than an hour is kept as means of a minute, what is older than a "
         "day as means of an hour. `latency_s` is how long executions took, `wait_s` how long they "
@@ -389,6 +399,8 @@ ROUTES: Final = (
         roles=OPERATORS | NODES,
         scope=Scope.FLEET,
         handler=drain,
+        client="drain(node_id, deadline_s=5)",
+        command="nodes drain",
         summary="Finish what runs, take nothing new, then go offline",
         details="What still runs after `deadline_s` seconds is stopped and goes back to the queue; "
         "without it the node stays until all is done. Draining anew sets another deadline. A "
@@ -405,6 +417,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.FLEET,
         handler=maintain,
+        client='order(node_id, "maintenance")',
+        command="nodes maintenance",
         summary="Take nothing new until resumed",
         details="It survives a restart of the node.",
         response=NodeView,
@@ -418,6 +432,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.FLEET,
         handler=resume,
+        client='order(node_id, "resume")',
+        command="nodes resume",
         summary="Take work again",
         response=NodeView,
         etag=True,
@@ -430,6 +446,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.FLEET,
         handler=remove,
+        client='order(node_id, "remove")',
+        command="nodes remove",
         summary="Forget a node that is gone",
         details="It is in no list any more, and its token is worth nothing: the machine can come "
         "back as a new node. A node that is connected has to be drained or unregistered first. "
@@ -445,6 +463,8 @@ ROUTES: Final = (
         roles=ADMINS,
         scope=Scope.FLEET,
         handler=rotate_token,
+        client='order(node_id, "rotate-token")',
+        command="nodes rotate-token",
         summary="Have a node change its token, without interruption",
         details="The node is told with its next heartbeat, and fetches itself a new token. The old "
         "one stays good until the new one is used, ten minutes at most.",
@@ -474,6 +494,8 @@ ROUTES: Final = (
         roles=ADMINS,
         scope=Scope.FLEET,
         handler=revoke,
+        client='order(node_id, "revoke")',
+        command="nodes revoke",
         summary="End a node and its token at once",
         details="Its session ends and its work goes back to the queue. It can come back only as a "
         "new node, with a join token: revoke that, too, if you do not trust the machine.",

@@ -73,6 +73,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.OWN,
         handler=find,
+        client="quotas()",
+        command="quotas list",
         summary="List the quotas and shares of projects, in order of id",
         query=PageQuery,
         response=QuotaPage,
@@ -85,6 +87,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.PATH,
         handler=get,
+        client="project_quotas(project_id)",
+        command="quotas show",
         summary="The quotas of a project, and what it has of them now",
         details="What is used is what the live leases of the project hold; `waiting` is what waits "
         "for a node or for its time.",
@@ -99,6 +103,8 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.FLEET,
         handler=change,
+        client="set_quotas(project_id, running=3)",
+        command="quotas set",
         summary="Change the quotas of a project, or its share of the fleet",
         details="What is left out stays as it is, and `null` takes a limit away. A key that is "
         "bound to a project cannot change them. What runs goes on, also beyond a new limit.",

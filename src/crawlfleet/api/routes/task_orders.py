@@ -173,6 +173,7 @@ def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
     request: dict[str, Any] = dict(tasks.BULK_REQUEST)
     if with_priority:
         request |= tasks.PRIORITY_REQUEST
+    command = "tasks priority" if with_priority else f"tasks {verb}"
     one = Route(
         name=f"{verb}_task",
         method="POST",
@@ -180,6 +181,8 @@ def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
         roles=OPERATORS,
         scope=Scope.PATH,
         handler=_one(verb),
+        client="reprioritise(task_id, 9)" if with_priority else f'act(task_id, "{verb}")',
+        command=command,
         summary=words.one,
         details=words.one_details,
         body=PriorityRequest if with_priority else Nothing,
@@ -195,6 +198,8 @@ def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
         roles=OPERATORS,
         scope=Scope.OWN,
         handler=_many(verb),
+        client=f'act_on("{verb}", [task_id]{", priority=9" if with_priority else ""})',
+        command=command,
         summary=words.many,
         details=_MANY_DETAILS,
         body=BulkPriorityRequest if with_priority else BulkRequest,

@@ -82,6 +82,8 @@ ROUTES: Final = (
         roles=READERS,
         scope=Scope.OWN,
         handler=report,
+        client='usage("shop", since=since, step="hour")',
+        command="quotas usage",
         summary="What projects have used, by day or by hour",
         details="Counted in the commits that tell of it, kept for `retention.usage_days`.",
         query=UsageQuery,
