@@ -104,7 +104,7 @@ def test_the_verdict_is_in_the_commit_of_the_end() -> None:
         ends: list[Change] = []  # noqa: RUF012
 
         async def commit(self, changes: Sequence[Change]) -> Committed:
-            self.ends += [each for each in changes if each.measured_runs]
+            self.ends += [each for each in changes if each.of(MeasuredRun)]
             return await super().commit(changes)
 
     async def scene() -> None:

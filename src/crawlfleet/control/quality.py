@@ -57,7 +57,7 @@ class Quality:
                 return run, None
             if why := undecidable(run):
                 raise Conflict(why)
-            return change.measured_runs[0], change
+            return change.of(MeasuredRun)[0], change
 
         return await self._state.decide(task_id, decide)
 

@@ -1,24 +1,18 @@
 """What is written together: the unit of every decision that changes the store."""
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from crawlfleet.features.alerts.model import AlertRule
-from crawlfleet.features.schedules.model import Firing, Schedule
-from crawlfleet.features.webhooks.model import Delivery, Webhook
-from crawlfleet.features.workflows.model import Run, RunStep, Workflow, WorkflowVersion
 from crawlfleet.model.audit import MOST_SUBJECTS, AuditEntry
-from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
-from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
-from crawlfleet.model.quality import MeasuredRun
-from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.model.usage import UsageHour
+
+R = TypeVar("R", bound=msgspec.Struct)
 
 NEVER: Final = math.inf
 """The instant that does not come: a claim that lasts as long as its holder."""
@@ -42,26 +36,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Rows that become true together or not at all."""
 
-    projects: tuple[Project, ...] = ()
-    clusters: tuple[Cluster, ...] = ()
     nodes: tuple[Node, ...] = ()
     sessions: tuple[Session, ...] = ()
     tasks: tuple[Task, ...] = ()
     executions: tuple[Execution, ...] = ()
-    keys: tuple[ApiKey, ...] = ()
-    configurations: tuple[ClusterConfiguration, ...] = ()
-    schedules: tuple[Schedule, ...] = ()
-    firings: tuple[Firing, ...] = ()
-    bundles: tuple[Bundle, ...] = ()
-    secrets: tuple[Secret, ...] = ()
-    workflows: tuple[Workflow, ...] = ()
-    workflow_versions: tuple[WorkflowVersion, ...] = ()
-    runs: tuple[Run, ...] = ()
-    run_steps: tuple[RunStep, ...] = ()
-    webhooks: tuple[Webhook, ...] = ()
-    deliveries: tuple[Delivery, ...] = ()
-    alert_rules: tuple[AlertRule, ...] = ()
-    measured_runs: tuple[MeasuredRun, ...] = ()
+    rows: tuple[Any, ...] = ()
+    """Versioned rows of all other kinds, the one that the change is about first. The struct of a
+    row says in which table it is kept."""
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     usage: tuple[UsageHour, ...] = ()
@@ -69,6 +50,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     audit: AuditEntry | None = None
     """On whose behalf. What a commit makes under one entry's id is added up in one row of the audit
     log, which begins with this entry's own numbers and replaces what an earlier commit wrote."""
+    about: tuple[str, ...] = ()
+    """The ids that the audit log names where they are not those of the rows."""
     epoch: int | None = None
     """Refused unless this is the store's present leader epoch (dispatch and timers set it)."""
     under: str | None = None
@@ -77,6 +60,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether its rows are tasks and executions alone that go their usual way: made with what is in
     `TASK_BLANKS` and `EXECUTION_BLANKS` not set, or changed in what `TASK_STEPS` and
     `EXECUTION_STEPS` name for their new state, and in nothing else. A store may write no more."""
+
+    def of(self, kind: type[R]) -> tuple[R, ...]:
+        """The rows of one kind among `rows`."""
+        return tuple(row for row in self.rows if type(row) is kind)
 
 
 class Signed:
@@ -95,30 +82,10 @@ class Signed:
         found = self._sums.get(entry.id)
         if found is None:
             found = self._sums[entry.id] = entry, [*entry.subjects], [entry.count]
-        for rows in (
-            change.schedules,
-            change.runs,
-            change.workflows,
-            change.tasks,
-            change.nodes,
-            change.keys,
-            change.clusters,
-            change.bundles,
-            change.secrets,
-            change.projects,
-            change.webhooks,
-            change.alert_rules,
-            change.deliveries,
-        ):
-            if rows:
-                found[2][0] += len(rows)
-                if len(found[1]) < MOST_SUBJECTS:
-                    found[1].extend(row.id for row in rows)
-                return
-        # What no row tells: something was ordered of what runs elsewhere, or said of a task.
-        found[2][0] += len(change.events)
+        named = _named(change)
+        found[2][0] += len(named)
         if len(found[1]) < MOST_SUBJECTS:
-            found[1].extend(event.subject for event in change.events)
+            found[1].extend(named)
 
     def entries(self) -> list[AuditEntry]:
         """The entries as they are after the commit."""
@@ -126,3 +93,13 @@ class Signed:
             msgspec.structs.replace(entry, subjects=tuple(subjects[:MOST_SUBJECTS]), count=count)
             for entry, subjects, (count,) in self._sums.values()
         ]
+
+
+def _named(change: Change) -> Sequence[str]:
+    """The ids that the audit log counts of a change: of its nodes, of the first kind among its
+    other rows, of its tasks, or the subjects of its events when it writes none of these (an order
+    to what runs elsewhere)."""
+    if change.about:
+        return change.about
+    rows = change.nodes or change.of(type(change.rows[0])) if change.rows else change.nodes
+    return [row.id for row in rows or change.tasks] or [event.subject for event in change.events]

@@ -32,9 +32,7 @@ def with_state(test: Callable[[FleetState, MemoryStore], Awaitable[None]]) -> No
 
 
 def renamed(project: Project, name: str) -> Change:
-    return Change(
-        projects=(msgspec.structs.replace(project, name=name, version=project.version + 1),)
-    )
+    return Change(rows=(msgspec.structs.replace(project, name=name, version=project.version + 1),))
 
 
 def test_a_change_is_decided_anew_on_what_another_master_wrote() -> None:
@@ -112,7 +110,7 @@ def test_of_a_batch_only_what_was_refused_is_decided_anew() -> None:
 
         def is_settled(changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> bool:
             pairs = zip(changes, refusals, strict=True)
-            left[:] = [change.projects[0].name for change, refusal in pairs if refusal]
+            left[:] = [change.of(Project)[0].name for change, refusal in pairs if refusal]
             return not left
 
         assert await state.decide_batch(decide, is_settled=is_settled)

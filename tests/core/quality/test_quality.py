@@ -617,7 +617,7 @@ class TestRecording:
     def test_a_run_that_is_not_good_is_kept_and_told(self, on_drift: OnDrift) -> None:
         task = make_task()
         change = signed(Change(tasks=(task,)), judged(on_drift), now=5.0)
-        (run,), (event,) = change.measured_runs, change.events
+        (run,), (event,) = change.of(MeasuredRun), change.events
         assert run.decision is (Decision.HELD if on_drift is OnDrift.HOLD else Decision.NONE)
         assert (run.task_id, run.series, run.at) == (task.id, f"{task.project_id}/s", 5.0)
         assert (event.kind, event.subject, event.cause) == ("task.drifted", task.id, "too few")
@@ -630,13 +630,13 @@ class TestRecording:
             Change(tasks=(make_task(),)), judged(OnDrift.HOLD, Judgement(verdict=Verdict.OK)), now=1
         )
         assert change.events == ()
-        assert change.measured_runs[0].decision is Decision.NONE
+        assert change.of(MeasuredRun)[0].decision is Decision.NONE
 
     def test_what_could_not_be_measured_is_held_but_does_not_fail(self) -> None:
         unknown = Judgement(verdict=Verdict.UNMEASURED)
         assert not judged(OnDrift.FAIL, unknown).fails
         change = signed(Change(tasks=(make_task(),)), judged(OnDrift.HOLD, unknown), now=1)
-        assert change.measured_runs[0].decision is Decision.HELD
+        assert change.of(MeasuredRun)[0].decision is Decision.HELD
         assert change.events[0].kind == "task.unmeasured"
 
     def test_somebody_decides_once(self) -> None:
@@ -644,7 +644,7 @@ class TestRecording:
         assert undecidable(run) == ""
         change = decided(run, Decision.ACCEPTED, now=9.0, by="ann", reason="it shrank")
         assert change is not None
-        (after,), (event,) = change.measured_runs, change.events
+        (after,), (event,) = change.of(MeasuredRun), change.events
         assert (after.decision, after.decided_by, after.version) == (Decision.ACCEPTED, "ann", 2)
         assert (event.kind, event.cause) == ("task.accepted", "accepted by ann: it shrank")
         assert event.details["run_id"] == "run-1"

@@ -5,10 +5,11 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.store import acceptance
 from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.features.schedules import runner
+from crawlfleet.features.schedules.model import Schedule
 from crawlfleet.features.schedules.rules import firing
+from crawlfleet.features.workflows.model import Run
 from crawlfleet.model.change import Change
 from crawlfleet.ports.store import Refusal
 from crawlfleet.testing.simulation import Scenario, Violation, simulate
@@ -58,7 +59,7 @@ def test_a_cursor_that_is_not_written_with_the_task_is_found(
         change = settle(verdict, *args, **more)  # type: ignore[arg-type]
         # Who orders a run is told what became of it: that one is left alone.
         ordered = str(more["cause"]).startswith("run by")
-        return change if ordered else replace(change, firings=())
+        return change if ordered else replace(change, rows=(*change.of(Schedule), *change.of(Run)))
 
     monkeypatch.setattr(runner.firing, "settle", careless)
     assert found_by_somebody(TWO_MASTERS)
@@ -70,14 +71,13 @@ def test_a_store_that_does_not_compare_versions_is_found(monkeypatch: pytest.Mon
     accept = Present.accept
 
     def lenient(self: Present, change: Change) -> Refusal | None:
-        if not change.schedules:
+        if not change.of(Schedule):
             return accept(self, change)
         fitting = tuple(
-            replace(each, version=self.versions[SCHEDULES].get(each.id, 0) + 1)
-            for each in change.schedules
+            replace(each, version=self.versions[Schedule].get(each.id, 0) + 1)
+            for each in change.of(Schedule)
         )
-        return accept(self, replace(change, schedules=fitting, firings=(), epoch=None))
+        return accept(self, replace(change, rows=fitting + change.of(Run), epoch=None))
 
-    SCHEDULES = acceptance.KINDS.index("schedules")  # noqa: N806
     monkeypatch.setattr(Present, "accept", lenient)
     assert found_by_somebody(DEAF_MASTERS)

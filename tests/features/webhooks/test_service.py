@@ -15,7 +15,13 @@ from crawlfleet.adapters.seal import KeySeal
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
-from crawlfleet.features.webhooks.model import DeliveryStatus, Format, Webhook, WebhookStatus
+from crawlfleet.features.webhooks.model import (
+    Delivery,
+    DeliveryStatus,
+    Format,
+    Webhook,
+    WebhookStatus,
+)
 from crawlfleet.features.webhooks.rules.signing import is_signed
 from crawlfleet.features.webhooks.views import WebhookPatch, WebhookRequest
 from crawlfleet.model.change import Change
@@ -584,7 +590,7 @@ def test_a_fleet_without_webhooks_reads_and_writes_nothing_for_them() -> None:
             return await super().webhooks()
 
         async def commit(self, changes: Any) -> Committed:
-            self.written += sum(bool(change.deliveries) for change in changes)
+            self.written += sum(bool(change.of(Delivery)) for change in changes)
             return await super().commit(changes)
 
     async def scene() -> None:
@@ -623,7 +629,7 @@ class Forgetful(MemoryStore):
         self._chance = chance
 
     async def commit(self, changes: Any) -> Committed:
-        risky = any(change.deliveries for change in changes)
+        risky = any(change.of(Delivery) for change in changes)
         if risky and self._chance.random() < 0.05:
             raise StoreUnavailable("the network is gone")
         committed = await super().commit(changes)
@@ -690,7 +696,7 @@ def test_a_commit_that_got_no_answer_loses_no_delivery() -> None:
 
         async def commit(self, changes: Any) -> Committed:
             committed = await super().commit(changes)
-            if self.mute and any(change.deliveries for change in changes):
+            if self.mute and any(change.of(Delivery) for change in changes):
                 self.mute = False
                 raise StoreUnavailable("nobody knows")
             return committed

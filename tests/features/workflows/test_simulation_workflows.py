@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawlfleet.features.workflows.model import Run, RunStep
 from crawlfleet.features.workflows.rules.engine import Course
 from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.features.workflows.run_state import LiveRun
@@ -45,7 +46,9 @@ def test_steps_that_are_not_written_with_their_tasks_are_found(
 
     def careless(self: LiveRun, now: float, epoch: int) -> Change | None:
         change = take(self, now, epoch)
-        return None if change is None else replace(change, run_steps=change.run_steps[:1])
+        if change is None:
+            return None
+        return replace(change, rows=change.of(Run) + change.of(RunStep)[:1])
 
     monkeypatch.setattr(LiveRun, "take_change", careless)
     assert found_by_somebody(WORLD)

@@ -5,58 +5,32 @@ holds of the rows and claims that a batch names, then offers the changes one aft
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Any, Final
 
+from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT, Cluster, Project
+from crawlfleet.model.task import Execution, Task
 from crawlfleet.ports.store import Change, Claim, Refusal, RefusalKind
-
-KINDS: Final = (
-    "projects",
-    "clusters",
-    "nodes",
-    "sessions",
-    "tasks",
-    "executions",
-    "keys",
-    "configurations",
-    "schedules",
-    "firings",
-    "bundles",
-    "secrets",
-    "workflows",
-    "workflow_versions",
-    "runs",
-    "run_steps",
-    "webhooks",
-    "deliveries",
-    "alert_rules",
-    "measured_runs",
-)
-"""The fields of a change that hold versioned rows, in the order in which they are checked."""
 
 CLAIMS_PER_TASK: Final = 2
 """A task may hold an idempotency and a dedup key: how many expired claims go with a removed one."""
 
-rows_by_kind: Final[Callable[[Change], tuple[tuple[Any, ...], ...]]] = attrgetter(*KINDS)
-
-TASKS: Final = KINDS.index("tasks")
-EXECUTIONS: Final = KINDS.index("executions")
-_others: Final = attrgetter(*(kind for kind in KINDS if kind not in {"tasks", "executions"}))
-_NO_OTHERS: Final = ((),) * (len(KINDS) - 2)
-
-Written = Sequence[tuple[int, tuple[Any, ...]]]
+Written = Sequence[tuple[type[Any], Sequence[Any]]]
 
 
-def written(change: Change) -> Written:
-    """The rows of a change by kind (its place in `KINDS`), in the order of kinds.
+def rows_by_kind(change: Change) -> Written:
+    """The rows of a change by kind, which is the class of the row.
 
     Nearly all changes are about a task and its execution alone: they cost one look at the rest.
     """
-    if _others(change) == _NO_OTHERS:
-        return (TASKS, change.tasks), (EXECUTIONS, change.executions)
-    return [*enumerate(rows_by_kind(change))]
+    hot = (Task, change.tasks), (Execution, change.executions)
+    if not (change.rows or change.nodes or change.sessions):
+        return hot
+    others: dict[type[Any], list[Any]] = {}
+    for row in change.rows:
+        others.setdefault(type(row), []).append(row)
+    return [*others.items(), (Node, change.nodes), (Session, change.sessions), *hot]
 
 
 def default_rows(now: float) -> Change:
@@ -69,7 +43,7 @@ def default_rows(now: float) -> Change:
         created_at=now,
         updated_at=now,
     )
-    return Change(projects=(project,), clusters=(cluster,))
+    return Change(rows=(project, cluster))
 
 
 class Present:
@@ -79,8 +53,8 @@ class Present:
 
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
-        self.versions: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """By kind (its place in `KINDS`), then by id."""
+        self.versions: defaultdict[type[Any], dict[str, int]] = defaultdict(dict)
+        """By kind (the class of the row), then by id."""
         self.claims: dict[tuple[str, str], Claim] = {}
         """By scope and key."""
         self.open_sessions: dict[str, bool] = {}
@@ -96,7 +70,7 @@ class Present:
         if change.under is not None and not self.open_sessions.get(change.under):
             return Refusal(kind=RefusalKind.SESSION, subject=change.under)
         undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        for kind, rows in written(change) if parts is None else parts:
+        for kind, rows in rows_by_kind(change) if parts is None else parts:
             known = self.versions[kind]
             for row in rows:
                 id, version = row.id, row.version

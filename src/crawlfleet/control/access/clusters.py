@@ -88,7 +88,7 @@ class Clusters:
             accept([_no_project(request.project_id)])
         now = self._system.now()
         change = projects.new_cluster(request, now=now, cause=f"created by {by}")
-        (wanted,) = change.clusters
+        (wanted,) = change.of(Cluster)
         if request.id not in self._state.clusters:
             (refusal,) = await self._state.commit([change])
             if refusal is None:
@@ -238,7 +238,7 @@ class Clusters:
             if change is None:
                 return cluster, None
             expect_version(cluster_id, cluster.version, if_version)
-            return change.clusters[0], change
+            return change.of(Cluster)[0], change
 
         return await self._state.decide(cluster_id, present)
 

@@ -253,7 +253,7 @@ class Keys:
         """Tell the store which keys were used, and which tokens of nodes are out of use."""
         used = dict(self._used)
         uses = [
-            Change(keys=(msgspec.structs.replace(self._seen(key), version=key.version + 1),))
+            Change(rows=(msgspec.structs.replace(self._seen(key), version=key.version + 1),))
             for key in map(self._state.keyring.keys.get, used)
             if key is not None
         ]
@@ -334,4 +334,4 @@ def _told(key: ApiKey, what: str, *claims: Claim, now: float, by: str = "") -> C
     """A key and the event by which other masters learn of it."""
     cause = f"{what} by {by}" if by else "named when the master started"
     event = Event(kind=f"key.{what}", subject=key.id, at=now, cause=cause)
-    return Change(keys=(key,), claims=claims, events=(event,))
+    return Change(rows=(key,), claims=claims, events=(event,))

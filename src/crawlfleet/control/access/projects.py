@@ -74,7 +74,7 @@ class Projects:
         accept(projects.text_problems(request))
         now = self._system.now()
         change = projects.new_project(request, now=now, cause=f"created by {by}")
-        (wanted,) = change.projects
+        (wanted,) = change.of(Project)
         if request.id not in self._state.projects:
             (refusal,) = await self._state.commit([change])
             if refusal is None:
@@ -142,6 +142,6 @@ class Projects:
             if change is None:
                 return project, None
             expect_version(project_id, project.version, if_version)
-            return change.projects[0], change
+            return change.of(Project)[0], change
 
         return await self._state.decide(project_id, present)

@@ -68,7 +68,7 @@ class SignIns:
             used = [_used(self._known(link, links=True)[0])] if link else []
             session = self._row(caller, secret, lasts_s=self._lasts_s, link=False)
             event = _told("signed_in", caller, self._system.now())
-            return None, Change(keys=(session, *used), events=(event,))
+            return None, Change(rows=(session, *used), events=(event,))
 
         await self._state.decide("the link", decide)
         return self._known(secret, links=False)[1], secret
@@ -82,7 +82,7 @@ class SignIns:
         async def decide() -> tuple[ApiKey, Change]:
             link = self._row(caller, secret, lasts_s=LINK_LASTS_S, link=True)
             event = _told("link_made", caller, self._system.now())
-            return link, Change(keys=(link,), events=(event,))
+            return link, Change(rows=(link,), events=(event,))
 
         return await self._state.decide("the link", decide), secret
 
@@ -95,7 +95,7 @@ class SignIns:
                 return None, None
             now = self._system.now()
             event = _told("signed_out", caller, now)
-            return None, Change(keys=(core.revoke(session, now=now),), events=(event,))
+            return None, Change(rows=(core.revoke(session, now=now),), events=(event,))
 
         await self._state.decide("the session", decide)
 

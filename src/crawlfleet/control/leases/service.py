@@ -430,6 +430,6 @@ def _merged(first: Change, second: Change) -> Change:
         ),
         events=first.events + second.events,
         claims=first.claims + second.claims,
-        measured_runs=second.measured_runs,
+        rows=second.rows,
         under=second.under,
     )

@@ -162,7 +162,7 @@ class Nodes:
             nodes=(moved[0],),
             sessions=(*ended, session),
             events=(moved[1],) if shown is None else (moved[1], _use(shown, node, now)),
-            keys=() if shown is None else (_used(shown),),
+            rows=() if shown is None else (_used(shown),),
         )
         registered = Registered(
             node_id=node.id,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from crawlfleet.features.schedules.model import Outcome
+from crawlfleet.features.schedules.model import Firing, Outcome
 from crawlfleet.model.change import Change
-from crawlfleet.model.quality import Verdict
+from crawlfleet.model.quality import MeasuredRun, Verdict
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, Execution, TaskStatus
 
 REMEMBERED_S: Final = 3600
@@ -114,7 +114,7 @@ class Tally:
         happened: Happened = Counter()
         failed: Failed = Counter()
         for change in changes:
-            if change.firings or change.measured_runs:
+            if change.rows:
                 self._count_seldom(change)
             project = change.tasks[0].project_id if change.tasks else ""
             for task in change.tasks:
@@ -140,8 +140,8 @@ class Tally:
             self.failures[error_class] += count
 
     def _count_seldom(self, change: Change) -> None:
-        self.firings.update(firing.outcome for firing in change.firings)
-        self.verdicts.update(each.verdict for each in change.measured_runs if each.version == 1)
+        self.firings.update(firing.outcome for firing in change.of(Firing))
+        self.verdicts.update(each.verdict for each in change.of(MeasuredRun) if each.version == 1)
 
     def _count_work(self, execution: Execution) -> None:
         work = self._work.get(execution.node_id)

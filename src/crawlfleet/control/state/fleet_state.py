@@ -35,7 +35,10 @@ from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.core.usage import counted
 from crawlfleet.errors import InvalidRequest, LeadershipLost, StoreUnavailable
+from crawlfleet.features.schedules.model import Schedule
+from crawlfleet.features.workflows.model import Run
 from crawlfleet.model.change import Change
+from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project
 from crawlfleet.model.settings import Settings
@@ -129,12 +132,9 @@ class FleetState:
         self.position.begin(position)
         self.take(
             Change(
-                projects=tuple(projects),
-                clusters=tuple(clusters),
+                rows=(*projects, *clusters, *keys, *schedules),
                 nodes=tuple(nodes),
                 sessions=tuple(timed),
-                keys=tuple(keys),
-                schedules=tuple(schedules),
                 usage=tuple(spent),
             )
         )
@@ -407,16 +407,16 @@ class FleetState:
     def _take(self, change: Change) -> None:
         if self.notes:
             self.notes.add(ids_of(change))
-        if change.clusters or change.projects or change.nodes or change.sessions or change.keys:
+        if change.rows or change.nodes or change.sessions:
             self._take_fleet(change)
-        if change.schedules:
-            self.timetable.put(change.schedules)
+        if schedules := change.of(Schedule):
+            self.timetable.put(schedules)
         if change.executions:
             self._take_executions(change)
         for task in change.tasks:
             self._put_task(task)
-        if change.runs:
-            self.signals.ended.publish_runs(change.runs)
+        if runs := change.of(Run):
+            self.signals.ended.publish_runs(runs)
         if change.usage:
             self.tenancy.spend(change.usage)
 
@@ -430,15 +430,15 @@ class FleetState:
                 self._put_lease(Lease(task, execution))
 
     def _take_fleet(self, change: Change) -> None:
-        for cluster in change.clusters:
+        for cluster in change.of(Cluster):
             self._put_cluster(cluster)
-        for project in change.projects:
+        for project in change.of(Project):
             self._put_project(project)
         for node in change.nodes:
             self._put_node(node)
         for session in change.sessions:
             self._put_session(session)
-        for key in change.keys:
+        for key in change.of(ApiKey):
             if is_newer(key, self.keyring.keys.get(key.id)):
                 self.keyring.put_key(key)
 

@@ -156,21 +156,21 @@ class Renewal:
 
     async def keys(self) -> None:
         """All keys of people, programs and nodes."""
-        self._state.take(Change(keys=tuple(await self._store.keys())))
+        self._state.take(Change(rows=tuple(await self._store.keys())))
 
     async def projects(self) -> None:
         """All projects."""
-        self._state.take(Change(projects=tuple(await self._store.projects())))
+        self._state.take(Change(rows=tuple(await self._store.projects())))
 
     async def clusters(self) -> None:
         """All clusters."""
-        self._state.take(Change(clusters=tuple(await self._store.clusters())))
+        self._state.take(Change(rows=tuple(await self._store.clusters())))
 
     async def schedules(self, schedule_ids: Sequence[str]) -> None:
         """These schedules."""
         if schedule_ids:
             found = await self._store.schedules_among(schedule_ids)
-            self._state.take(Change(schedules=tuple(found)))
+            self._state.take(Change(rows=tuple(found)))
 
     async def refused(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
         """What stood in the way of changes because somebody else was faster."""
@@ -193,13 +193,13 @@ class Renewal:
             session = self._state.sessions.get(change.under or "")
             if refusal.kind is RefusalKind.SESSION and session is not None:
                 nodes[session.node_id] = None
-        if any(change.keys for change, _ in behind):
+        if any(change.of(ApiKey) for change, _ in behind):
             await self.keys()
-        if any(change.projects for change, _ in behind):
+        if any(change.of(Project) for change, _ in behind):
             await self.projects()
-        if any(change.clusters for change, _ in behind):
+        if any(change.of(Cluster) for change, _ in behind):
             await self.clusters()
-        await self.schedules([each.id for change, _ in behind for each in change.schedules])
+        await self.schedules([each.id for change, _ in behind for each in change.of(Schedule)])
         await self.nodes(nodes)
         await self.tasks(tasks, executions)
 

@@ -102,7 +102,7 @@ def new_project(request: ProjectRequest, *, now: float, cause: str) -> Change:
         updated_at=now,
     )
     event = _project_event("project.created", project.id, now, cause)
-    return Change(projects=(project,), events=(event,))
+    return Change(rows=(project,), events=(event,))
 
 
 def changed_project(
@@ -144,7 +144,7 @@ def _project(
     if changed == project:
         return None
     changed = msgspec.structs.replace(changed, updated_at=now, version=project.version + 1)
-    return Change(projects=(changed,), events=(_project_event(kind, project.id, now, cause),))
+    return Change(rows=(changed,), events=(_project_event(kind, project.id, now, cause),))
 
 
 def new_cluster(request: ClusterRequest, *, now: float, cause: str) -> Change:
@@ -216,7 +216,7 @@ def _cluster(
     changed = msgspec.structs.replace(
         changed, configuration_version=number, updated_at=now, version=cluster.version + 1
     )
-    return Change(clusters=(changed,), configurations=versions, events=tuple(events))
+    return Change(rows=(changed, *versions), events=tuple(events))
 
 
 def _configuration(

@@ -115,7 +115,7 @@ def signed(change: Change, judged: Judged, *, now: float) -> Change:
         kind = "unmeasured" if run.verdict is Verdict.UNMEASURED else "drifted"
         cause = told(judged.judgement)
         events = (*events, _event(kind, run, now, cause, broken=_broken(run)))
-    return msgspec.structs.replace(change, measured_runs=(run,), events=events)
+    return msgspec.structs.replace(change, rows=(*change.rows, run), events=events)
 
 
 def decided(
@@ -133,7 +133,9 @@ def decided(
         version=run.version + 1,
     )
     cause = f"{decision} by {by}" + (f": {reason}" if reason else "")
-    return Change(measured_runs=(moved,), events=(_event(str(decision), moved, now, cause),))
+    return Change(
+        rows=(moved,), events=(_event(str(decision), moved, now, cause),), about=(run.task_id,)
+    )
 
 
 def undecidable(run: MeasuredRun) -> str:

@@ -58,7 +58,7 @@ class Alerts:
             now=now,
             cause=f"created by {by}",
         )
-        (made,) = change.alert_rules
+        (made,) = change.of(AlertRule)
         (refusal,) = await self._state.commit([change])
         if refusal is None:
             return made, True
@@ -145,7 +145,7 @@ class Alerts:
             if change is None:
                 return rule, None
             expect_version(alert_id, rule.version, if_version)
-            return change.alert_rules[0], change
+            return change.of(AlertRule)[0], change
 
         return await self._state.decide(alert_id, present)
 

@@ -120,7 +120,7 @@ class Watch:
                 self._stale = True
                 self._wake.set()
                 continue
-            self._rules[rule.id] = change.alert_rules[0]
+            self._rules[rule.id] = change.of(AlertRule)[0]
 
     def _step(self, rule: AlertRule, now: float) -> Change | None:
         """Hold one rule against what there is; what that changes, if it is to be written down."""

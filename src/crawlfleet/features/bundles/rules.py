@@ -157,7 +157,7 @@ def _change(bundle: Bundle, kind: str, number: int | None, now: float, cause: st
         details={} if number is None else {"version": number},
         project_id=bundle.project_id,
     )
-    return Change(bundles=(changed,), events=(event,))
+    return Change(rows=(changed,), events=(event,))
 
 
 def _wanted(message: str, remedy: str, value: str) -> FieldProblem:

@@ -127,7 +127,7 @@ class Bundles:
                 now=now,
                 cause=f"deployed by {by}",
             )
-            if change is not None and len(change.bundles[0].versions) > MOST_VERSIONS:
+            if change is not None and len(change.of(Bundle)[0].versions) > MOST_VERSIONS:
                 raise Conflict(
                     f"{request.name} has {MOST_VERSIONS} versions already; remove some that are "
                     "not needed (`crawlfleet bundles remove`)"
@@ -292,7 +292,7 @@ class Bundles:
                 assert before is not None, "nothing is like nothing"
                 return (before, False), None
             expect_version(name, before.version if before else 0, if_version)
-            return (change.bundles[0], True), change
+            return (change.of(Bundle)[0], True), change
 
         bundle, is_changed = await self._state.decide(name, present)
         if is_changed:

@@ -131,7 +131,7 @@ class Schedules:
             now=now,
             cause=f"created by {by}",
         )
-        (wanted,) = change.schedules
+        (wanted,) = change.of(Schedule)
         (refusal,) = await self._state.commit([change])
         if refusal is None:
             return wanted, True
@@ -284,7 +284,7 @@ class Schedules:
             raise Conflict(f"{held_back(schedule)}, by {claimed_by(refusal)}")
         if refusal is not None:
             raise has_changed(schedule.id)
-        return [*change.firings]
+        return [*change.of(Firing)]
 
     async def history(self, schedule_id: str, *, after: str | None, limit: int) -> list[Firing]:
         """What became of its due instants, the newest instant first."""
@@ -343,7 +343,7 @@ class Schedules:
             if change is None:
                 return schedule, None
             expect_version(schedule_id, schedule.version, if_version)
-            return change.schedules[0], change
+            return change.of(Schedule)[0], change
 
         return await self._state.decide(schedule_id, present)
 

@@ -109,7 +109,7 @@ def _change(secret: Secret, sealed: str, kind: str, now: float, cause: str) -> C
         version=secret.version + 1,
     )
     event = Event(kind=kind, subject=secret.id, at=now, cause=cause, project_id=secret.project_id)
-    return Change(secrets=(changed,), events=(event,))
+    return Change(rows=(changed,), events=(event,))
 
 
 def _problem(field: str, message: str, remedy: str, value: str | None = None) -> FieldProblem:

@@ -141,6 +141,6 @@ class Vault:
             change = decide(before, self._system.now())
             assert change is not None, "`decide` raises instead"
             expect_version(name, before.version if before else 0, if_version)
-            return change.secrets[0], change
+            return change.of(Secret)[0], change
 
         return await self._state.decide(name, present)

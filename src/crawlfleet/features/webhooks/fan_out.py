@@ -106,7 +106,7 @@ class Unfolding:
         refusals = await self._state.commit_as_leader(changes)
         there: list[str] = []
         for change, refusal in zip(changes, refusals, strict=True):
-            (delivery,) = change.deliveries
+            (delivery,) = change.of(Delivery)
             if refusal is not None:
                 there.append(delivery.id)
             elif delivery.status is DeliveryStatus.WAITING:
@@ -134,7 +134,7 @@ class Unfolding:
             waiting = mailroom.waiting_at(receiver) + coming[receiver]
             if not delivery.url or waiting < self._most_waiting or mailroom.is_waited_for(delivery):
                 coming[receiver] += 1
-                yield Change(deliveries=(delivery,))
+                yield Change(rows=(delivery,))
             elif not delivery.is_passing:
                 project_id = projects[delivery.webhook_id]
                 log.info("receiver overflowed", receiver=receiver, delivery=delivery.id)
@@ -164,7 +164,7 @@ class Unfolding:
         refusals = await self._state.commit_as_leader(changes)
         for change, refusal in zip(changes, refusals, strict=True):
             if refusal is None:
-                mailroom.drop(change.deliveries[0])
+                mailroom.drop(change.of(Delivery)[0])
 
     async def _runs(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Standing]:
         """The runs of which those are told who asked for them, and how their steps stand."""

@@ -226,9 +226,9 @@ class Post:
             now=now,
             chance=chance,
         )
-        waits = change.deliveries[0].status is DeliveryStatus.WAITING
+        waits = change.of(Delivery)[0].status is DeliveryStatus.WAITING
         if waits and self._mailroom.shelf(receiver).is_overtaken(taken):
-            change = deliveries.given_way(change.deliveries[0], now=now)
+            change = deliveries.given_way(change.of(Delivery)[0], now=now)
         return await self._settle(delivery, change)
 
     async def _hand_over(self, webhook: Webhook, delivery: Delivery) -> Sent:
@@ -268,7 +268,7 @@ class Post:
         if refusals[0] is not None:
             # Somebody else has changed it, or it is written: it is looked at anew.
             return self._system.now()
-        after = change.deliveries[0]
+        after = change.of(Delivery)[0]
         return after.due_at if after.status is DeliveryStatus.WAITING else None
 
 

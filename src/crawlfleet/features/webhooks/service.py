@@ -99,7 +99,7 @@ class Webhooks:
             now=now,
             cause=f"created by {by}",
         )
-        (made,) = change.webhooks
+        (made,) = change.of(Webhook)
         (refusal,) = await self._state.commit([change])
         if refusal is None:
             return made, secret
@@ -244,7 +244,7 @@ class Webhooks:
             if change is None:
                 return webhook, None
             expect_version(webhook_id, webhook.version, if_version)
-            return change.webhooks[0], change
+            return change.of(Webhook)[0], change
 
         return await self._state.decide(webhook_id, present)
 

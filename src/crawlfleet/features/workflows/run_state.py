@@ -199,8 +199,7 @@ class LiveRun:
                 self.run, updated_at=now, version=self.run.version + 1
             )
         change = Change(
-            runs=(self.run,),
-            run_steps=tuple(self._steps.values()),
+            rows=(self.run, *self._steps.values()),
             tasks=tuple(self._tasks),
             claims=tuple(self._claims),
             events=tuple(self._events),

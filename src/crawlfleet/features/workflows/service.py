@@ -112,7 +112,7 @@ class Workflows:
             now = self._system.now()
             id = before.id if before else make_id(WORKFLOW, now, self._system.entropy)
             change = runs.new_version(before, document, id=id, digest=digest, now=now, by=by)
-            return (change.workflows[0], True), change
+            return (change.of(Workflow)[0], True), change
 
         return await self._state.decide(document.name, decide)
 
@@ -173,7 +173,7 @@ class Workflows:
         )
         (refusal,) = await self._state.commit([change])
         if refusal is None:
-            return change.runs[0], True
+            return change.of(Run)[0], True
         if refusal.kind is not RefusalKind.CLAIM:
             raise has_changed(workflow_id)
         return await self._same(refusal, change.claims[0].digest), False
@@ -282,7 +282,7 @@ class Workflows:
             moved, event = runs.moved_run(
                 run, RunStatus.CANCELLING, now=self._system.now(), cause=f"cancelled by {by}"
             )
-            return moved, Change(runs=(moved,), events=(event,))
+            return moved, Change(rows=(moved,), events=(event,))
 
         return await self._state.decide(run_id, decide)
 
@@ -304,7 +304,7 @@ class Workflows:
         (refusal,) = await self._state.commit([change])
         if refusal is not None:
             raise has_changed(run_id)
-        return change.runs[0]
+        return change.of(Run)[0]
 
     async def _is_rejected(self, plan: Plan, place: int, ids: list[str]) -> bool:
         """Whether a step failed by what it found, and has nothing that could be tried again: the

@@ -5,7 +5,7 @@ from typing import Final
 
 from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.model.change import Change
-from crawlfleet.model.quality import CountRange, Expectations, OnDrift
+from crawlfleet.model.quality import CountRange, Expectations, MeasuredRun, OnDrift
 from crawlfleet.model.task import Task, TaskStatus
 
 SERIES: Final = ("one", "two", None)
@@ -29,7 +29,7 @@ class QualityInvariants:
     def observe(self, change: Change) -> None:
         """Take one accepted change into account; raises `AssertionError`."""
         ended = [task.id for task in change.tasks if self._ends_judged(task)]
-        judged = [run.task_id for run in change.measured_runs if run.version == 1]
+        judged = [run.task_id for run in change.of(MeasuredRun) if run.version == 1]
         assert sorted(ended) == sorted(judged), f"{ended} ended, and of {judged} a verdict came"
 
     def _ends_judged(self, task: Task) -> bool:

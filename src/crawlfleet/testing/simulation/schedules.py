@@ -13,6 +13,7 @@ from crawlfleet.features.schedules.model import (
 )
 from crawlfleet.features.schedules.rules.recurrence import Recurrence
 from crawlfleet.features.schedules.views import ScheduledWorkflow, ScheduleRequest
+from crawlfleet.features.workflows.model import Run
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
@@ -34,7 +35,7 @@ class ScheduleInvariants:
 
     def observe(self, change: Change) -> None:
         """Take one accepted change into account."""
-        for schedule in change.schedules:
+        for schedule in change.of(Schedule):
             before = self.schedules.get(schedule.id)
             self.schedules[schedule.id] = schedule
             if not schedule.is_active:
@@ -43,8 +44,8 @@ class ScheduleInvariants:
                 assert schedule.version == before.version + 1, f"{schedule.id} skipped a version"
                 assert schedule.cursor >= before.cursor, f"the cursor of {schedule.id} went back"
         new = {task.id for task in change.tasks if task.version == 1 and task.parent_id is None}
-        new |= {run.id for run in change.runs if run.version == 1}
-        for firing in change.firings:
+        new |= {run.id for run in change.of(Run) if run.version == 1}
+        for firing in change.of(Firing):
             known = self.firings.get(firing.id)
             assert known is None or known.outcome is Outcome.QUEUED, f"{firing.id} was there"
             self.firings[firing.id] = firing

@@ -22,7 +22,7 @@ def named(allowances: Sequence[Allowance]) -> Iterator[tuple[str, Allowance]]:
 def founding(allowances: Mapping[str, Allowance]) -> list[Change]:
     """The changes that make them."""
     return [
-        Change(projects=(Project(id=id, name=id, created_at=0.0, updated_at=0.0, allowance=each),))
+        Change(rows=(Project(id=id, name=id, created_at=0.0, updated_at=0.0, allowance=each),))
         for id, each in allowances.items()
     ]
 

@@ -14,6 +14,7 @@ from crawlfleet.features.workflows.model import (
     RunStatus,
     RunStep,
     StepStatus,
+    WorkflowVersion,
 )
 from crawlfleet.features.workflows.rules import document
 from crawlfleet.features.workflows.rules.plan import Plan, plan_of
@@ -44,19 +45,19 @@ class WorkflowInvariants:
 
     def observe(self, change: Change) -> None:
         """Take one accepted change into account; its tasks were taken before."""
-        for version in change.workflow_versions:
+        for version in change.of(WorkflowVersion):
             read, problems = document.read(bytes(version.document))
             assert read is not None, f"a document was kept that cannot be read: {problems}"
             self._plans[version.workflow_id, version.number] = plan_of(read)
-        steered = {run.id for run in change.runs if self._see_run(run)}
-        before = {row.id: self._rows[row.run_id].get(row.step) for row in change.run_steps}
-        for row in change.run_steps:
+        steered = {run.id for run in change.of(Run) if self._see_run(run)}
+        before = {row.id: self._rows[row.run_id].get(row.step) for row in change.of(RunStep)}
+        for row in change.of(RunStep):
             self._rows[row.run_id][row.step] = row
         new: dict[str, list[Task]] = defaultdict(list)
         for task in change.tasks:
             if task.step is not None and task.version == 1:
                 new[f"{task.step.run_id}.{task.step.step}"].append(task)
-        for row in change.run_steps:
+        for row in change.of(RunStep):
             self._see_step(before[row.id], row, new.pop(row.id, []), row.run_id in steered)
         assert not new, f"tasks without their step: {[*new]}"
 

@@ -26,7 +26,7 @@ class AuditTests(Harness):
             Change(tasks=(make_task(1),), audit=entry),
             Change(tasks=(make_task(2), make_task(3)), audit=entry),
             Change(nodes=(make_node(),), audit=make_entry(2)),
-            Change(keys=(make_key(),)),
+            Change(rows=(make_key(),)),
         )
         assert await store.audit(ALL, after=None, limit=10) == [
             make_entry(2, subjects=("node-0001",), count=1),

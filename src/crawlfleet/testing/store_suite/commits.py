@@ -63,16 +63,18 @@ class CommitTests(Harness):
     @on_store
     async def test_rows_of_every_kind_are_stored_whole(self, store: Store) -> None:
         change = Change(
-            projects=(FULL_PROJECT,),
-            clusters=(FULL_CLUSTER,),
+            rows=(
+                FULL_PROJECT,
+                FULL_CLUSTER,
+                FULL_KEY,
+                make_configuration(cause=AWKWARD),
+                FULL_BUNDLE,
+                make_secret(sealed=AWKWARD, cause=AWKWARD),
+            ),
             nodes=(FULL_NODE,),
             sessions=(FULL_SESSION,),
             tasks=(FULL_TASK,),
             executions=(FULL_EXECUTION,),
-            keys=(FULL_KEY,),
-            configurations=(make_configuration(cause=AWKWARD),),
-            bundles=(FULL_BUNDLE,),
-            secrets=(make_secret(sealed=AWKWARD, cause=AWKWARD),),
         )
         await must(store, change)
         assert await store.project("proj-0001") == FULL_PROJECT
@@ -91,15 +93,19 @@ class CommitTests(Harness):
     @on_store
     async def test_rows_with_only_defaults_are_stored_whole(self, store: Store) -> None:
         change = Change(
-            projects=(make_project(),),
-            clusters=(make_cluster(),),
+            rows=(
+                make_project(),
+                make_cluster(),
+                make_key(),
+                make_bundle(2),
+                make_bundle(1),
+                make_secret(2),
+                make_secret(1),
+            ),
             nodes=(make_node(),),
             sessions=(make_session(),),
             tasks=(make_task(),),
             executions=(make_execution(),),
-            keys=(make_key(),),
-            bundles=(make_bundle(2), make_bundle(1)),
-            secrets=(make_secret(2), make_secret(1)),
         )
         await must(store, change)
         assert await store.bundles() == [make_bundle(1), make_bundle(2)]
@@ -204,7 +210,7 @@ class CommitTests(Harness):
         await must(
             store,
             Change(nodes=(make_node(id="x"),), tasks=(make_task(id="x"),)),
-            Change(keys=(make_key(id="x"),)),
+            Change(rows=(make_key(id="x"),)),
         )
 
     @on_store
@@ -224,14 +230,13 @@ class CommitTests(Harness):
 
     @on_store
     async def test_refused_change_leaves_no_trace(self, store: Store) -> None:
-        await must(store, Change(keys=(make_key(),)))
+        await must(store, Change(rows=(make_key(),)))
         change = Change(
-            projects=(make_project(),),
+            rows=(make_project(), make_key()),
             nodes=(make_node(),),
             sessions=(make_session(),),
             tasks=(make_task(),),
             executions=(make_execution(),),
-            keys=(make_key(),),
             claims=(make_claim(),),
             events=(make_event(),),
         )

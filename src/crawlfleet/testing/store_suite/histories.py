@@ -64,7 +64,7 @@ class _Chance:
         """Take note of which changes of the batch drawn last were made."""
         for change, refusal in zip(changes, committed.refusals, strict=True):
             if refusal is None:
-                for row in chain.from_iterable(rows_by_kind(change)):
+                for row in chain.from_iterable(rows for _, rows in rows_by_kind(change)):
                     self._accepted[row.id] = row.version
         self._versions = dict(self._accepted)
 
@@ -84,8 +84,14 @@ class _Chance:
         ids = [None, *(f"node-{n:04}" for n in range(3))]
         times = [None, NOW, NOW + 5, NOW + 10]
         return Change(
-            projects=self._some(make_project, 0.1),
-            clusters=self._some(make_cluster, 0.1),
+            rows=(
+                *self._some(make_project, 0.1),
+                *self._some(make_cluster, 0.1),
+                *self._some(make_key, 0.1),
+                *self._some(make_configuration, 0.1),
+                *self._some(make_bundle, 0.1),
+                *self._some(make_secret, 0.1, sealed=["", "1.0.AAAA"]),
+            ),
             nodes=self._some(make_node, 0.2, status=list(NodeStatus)),
             sessions=self._some(make_session, 0.2, ended_at=times),
             tasks=self._some(
@@ -97,10 +103,6 @@ class _Chance:
                 dead_reason=[None, None, "poison"],
             ),
             executions=self._some(_execution, 0.4, status=list(ExecutionStatus)),
-            keys=self._some(make_key, 0.1),
-            configurations=self._some(make_configuration, 0.1),
-            bundles=self._some(make_bundle, 0.1),
-            secrets=self._some(make_secret, 0.1, sealed=["", "1.0.AAAA"]),
             claims=tuple(self._claim() for _ in range(self._random.choice([0, 0, 1, 2]))),
             events=tuple(self._event() for _ in range(self._random.choice([0, 1, 2]))),
             under=self._random.choice([None] * 8 + ["sess-0000", "sess-0001"]),

@@ -17,14 +17,14 @@ class QualityTests(Harness):
     @on_store
     async def test_measured_runs_come_back_as_they_were(self, store: Store) -> None:
         plain = make_measured(2)
-        await must(store, Change(measured_runs=(plain, FULL_MEASURED)))
+        await must(store, Change(rows=(plain, FULL_MEASURED)))
         assert await store.measured_runs(plain.series, after=None, limit=9) == [plain]
         assert await store.measured_runs(FULL_MEASURED.series, after=None, limit=9) == [
             FULL_MEASURED
         ]
         accepted = replace(plain, decision=Decision.ACCEPTED, decided_by="ann", version=2)
-        await must(store, Change(measured_runs=(accepted,)))
-        again = await commit_one(store, Change(measured_runs=(accepted,)))
+        await must(store, Change(rows=(accepted,)))
+        again = await commit_one(store, Change(rows=(accepted,)))
         assert is_refused(again, RefusalKind.VERSION, plain.id)
         assert await store.measured_runs_of([plain.task_id, "task-none"]) == [accepted]
         said = {plain.task_id: Decision.ACCEPTED}
@@ -36,7 +36,7 @@ class QualityTests(Harness):
     async def test_the_runs_of_a_series_are_listed_newest_first(self, store: Store) -> None:
         runs = [make_measured(number) for number in range(5)]
         other = make_measured(9, series=series_key("default", "other"))
-        await must(store, Change(measured_runs=(*runs, other)))
+        await must(store, Change(rows=(*runs, other)))
         series = runs[0].series
         newest = ids([*reversed(runs)])
         assert ids(await store.measured_runs(series, after=None, limit=9)) == newest
@@ -50,12 +50,12 @@ class QualityTests(Harness):
         self, store: Store
     ) -> None:
         runs = [make_measured(number, task_id="task-0001") for number in (3, 1, 2)]
-        await must(store, Change(measured_runs=tuple(runs)))
+        await must(store, Change(rows=(*runs,)))
         found = await store.measured_runs_of(["task-0001"])
         assert ids(found) == sorted(each.id for each in runs)
         held = replace(found[-1], decision=Decision.HELD, version=2)
         accepted = replace(found[0], decision=Decision.ACCEPTED, version=2)
-        await must(store, Change(measured_runs=(held, accepted)))
+        await must(store, Change(rows=(held, accepted)))
         assert await store.decisions_of(["task-0001"]) == {"task-0001": Decision.HELD}
 
     @on_store
@@ -66,7 +66,7 @@ class QualityTests(Harness):
             for number, name in enumerate(names)
             for turn in range(2)
         ]
-        await must(store, Change(measured_runs=tuple(runs)))
+        await must(store, Change(rows=(*runs,)))
 
         async def find(project_id: str | None, after: str | None, limit: int) -> list[str]:
             found = await store.newest_of_series(project_id=project_id, after=after, limit=limit)
@@ -88,7 +88,7 @@ class QualityTests(Harness):
         runs = [make_measured(number, at=NOW + number) for number in range(8)]
         held = replace(runs[3], decision=Decision.HELD)
         other = make_measured(20, series=series_key("default", "other"), at=NOW + 20)
-        await must(store, Change(measured_runs=(*runs[:3], held, *runs[4:], other)))
+        await must(store, Change(rows=(*runs[:3], held, *runs[4:], other)))
         series = held.series
         assert await store.remove_measured_runs(before=NOW, keep=9, limit=9) == 0
         assert await store.remove_measured_runs(before=NOW + 9, keep=1, limit=0) == 0
@@ -104,4 +104,4 @@ class QualityTests(Harness):
         assert await store.remove_measured_runs(before=NOW + 99, keep=9, limit=9) == 3
         assert ids(await store.measured_runs(series, after=None, limit=9)) == [held.id]
         # What is gone is new again.
-        await must(store, Change(measured_runs=(runs[0],)))
+        await must(store, Change(rows=(runs[0],)))

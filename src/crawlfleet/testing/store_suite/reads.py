@@ -182,9 +182,8 @@ class ReadTests(Harness):
                 Change(
                     nodes=(make_node(n),),
                     sessions=(make_session(n),),
-                    clusters=(make_cluster(n),),
+                    rows=(make_cluster(n), make_key(n)),
                     executions=(make_execution(n),),
-                    keys=(make_key(n),),
                 )
                 for n in numbers
             ),
@@ -402,7 +401,7 @@ class ReadTests(Harness):
 
     @on_store
     async def test_projects_are_listed_in_order_of_id(self, store: Store) -> None:
-        await must(store, *(Change(projects=(make_project(n),)) for n in (3, 1, 2)))
+        await must(store, *(Change(rows=(make_project(n),)) for n in (3, 1, 2)))
         found = [project.id for project in await store.projects()]
         assert found == ["default", "proj-0001", "proj-0002", "proj-0003"]
 
@@ -410,7 +409,7 @@ class ReadTests(Harness):
     async def test_configurations_of_a_cluster_come_newest_first(self, store: Store) -> None:
         mine = [make_configuration(number) for number in range(1, 13)]
         other = make_configuration(99, "clus-0002")
-        await must(store, Change(configurations=(*mine, other)))
+        await must(store, Change(rows=(*mine, other)))
         listed = await store.configurations("clus-0001", below=None, limit=100)
         assert listed == mine[::-1]
         assert await store.configurations("clus-0001", below=11, limit=2) == mine[9:7:-1]

@@ -29,21 +29,20 @@ class ScheduleTests(Harness):
     @on_store
     async def test_schedules_and_firings_come_back_as_they_were(self, store: Store) -> None:
         plain = make_schedule(2)
-        await must(store, Change(schedules=(plain, FULL_SCHEDULE), firings=(FULL_FIRING,)))
+        await must(store, Change(rows=(plain, FULL_SCHEDULE, FULL_FIRING)))
         assert await store.schedules() == [FULL_SCHEDULE, plain]
         assert await store.schedules_among([plain.id, "sched-none", plain.id]) == [plain]
         assert await store.firings("sched-0001", after=None, limit=9) == [FULL_FIRING]
         changed = replace(plain, status=ScheduleStatus.PAUSED, cursor=NOW + 1, version=2)
-        await must(store, Change(schedules=(changed,)))
+        await must(store, Change(rows=(changed,)))
         assert await store.schedules_among([plain.id]) == [changed]
 
     @on_store
     async def test_a_firing_is_one_change_of_task_cursor_and_history(self, store: Store) -> None:
         epoch = await take_lead(store, "one")
-        await must(store, Change(schedules=(make_schedule(),)))
+        await must(store, Change(rows=(make_schedule(),)))
         fire = Change(
-            schedules=(make_schedule(cursor=NOW + 60, version=2),),
-            firings=(make_firing(),),
+            rows=(make_schedule(cursor=NOW + 60, version=2), make_firing()),
             tasks=(make_task(),),
             events=(make_event("sched-0001"),),
             epoch=epoch,
@@ -56,7 +55,7 @@ class ScheduleTests(Harness):
         assert is_refused(await commit_one(store, fire), RefusalKind.EPOCH, str(later.epoch))
         assert is_refused(await commit_one(store, later), RefusalKind.VERSION, "sched-0001")
         # Nor can the history have it twice, whatever became of the cursor.
-        moved = replace(later, schedules=(make_schedule(cursor=NOW + 60, version=3),))
+        moved = replace(later, rows=(make_schedule(cursor=NOW + 60, version=3), make_firing()))
         assert is_refused(await commit_one(store, moved), RefusalKind.VERSION, make_firing().id)
         assert [task.id for task in await store.tasks(["task-0001", "task-0002"])] == ["task-0001"]
         assert await store.firings("sched-0001", after=None, limit=10) == [make_firing()]
@@ -64,11 +63,10 @@ class ScheduleTests(Harness):
 
     @on_store
     async def test_two_firings_of_one_batch_see_each_other(self, store: Store) -> None:
-        await must(store, Change(schedules=(make_schedule(),)))
+        await must(store, Change(rows=(make_schedule(),)))
         both = [
             Change(
-                schedules=(make_schedule(cursor=NOW + 60, version=2),),
-                firings=(make_firing(),),
+                rows=(make_schedule(cursor=NOW + 60, version=2), make_firing()),
                 tasks=(make_task(number),),
             )
             for number in (1, 2)
@@ -81,7 +79,7 @@ class ScheduleTests(Harness):
     async def test_a_firing_that_waits_is_written_again_when_it_starts(self, store: Store) -> None:
         waits = make_firing(outcome=Outcome.QUEUED, task_id=None)
         started = make_firing(at=NOW + 9, version=2)
-        await must(store, Change(firings=(waits,)), Change(firings=(started,)))
+        await must(store, Change(rows=(waits,)), Change(rows=(started,)))
         assert await store.firings("sched-0001", after=None, limit=10) == [started]
 
     @on_store
@@ -89,7 +87,7 @@ class ScheduleTests(Harness):
         dues = [NOW + 3600 * n for n in (3, 1, 2, 5, 4)]
         firings = [make_firing(due) for due in dues]
         other = make_firing(NOW, schedule_id="sched-0002")
-        await must(store, Change(firings=(*firings, other)))
+        await must(store, Change(rows=(*firings, other)))
         newest_first = sorted(firings, key=lambda each: each.due_at, reverse=True)
         assert await store.firings("sched-0001", after=None, limit=10) == newest_first
         assert await store.firings("sched-0001", after=None, limit=2) == newest_first[:2]
@@ -103,7 +101,7 @@ class ScheduleTests(Harness):
     async def test_old_firings_go_oldest_first_but_one_that_waits(self, store: Store) -> None:
         firings = [make_firing(NOW + n, at=NOW + n) for n in range(5)]
         waits = make_firing(NOW - 9, at=NOW - 9, outcome=Outcome.QUEUED)
-        await must(store, Change(firings=(*firings, waits)))
+        await must(store, Change(rows=(*firings, waits)))
         assert await store.remove_firings(before=NOW + 4, limit=0) == 0
         assert await store.remove_firings(before=NOW + 4, limit=3) == 3
         assert await store.remove_firings(before=NOW + 4, limit=3) == 1
@@ -111,8 +109,8 @@ class ScheduleTests(Harness):
         left = await store.firings("sched-0001", after=None, limit=10)
         assert left == [firings[4], waits]
         # What is gone is new again.
-        await must(store, Change(firings=(firings[0],)))
-        await must(store, Change(firings=(replace(waits, outcome=Outcome.STARTED, version=2),)))
+        await must(store, Change(rows=(firings[0],)))
+        await must(store, Change(rows=(replace(waits, outcome=Outcome.STARTED, version=2),)))
 
     @on_store
     async def test_a_removed_schedule_is_not_listed_and_goes_with_its_history(
@@ -120,12 +118,12 @@ class ScheduleTests(Harness):
     ) -> None:
         kept, gone = make_schedule(1), make_schedule(2)
         claim = make_claim("sched-0002", scope="schedule:default", key="n", expires_at=NEVER)
-        await must(store, Change(schedules=(kept, gone), claims=(claim,)))
+        await must(store, Change(rows=(kept, gone), claims=(claim,)))
         of_gone = make_firing(schedule_id="sched-0002", outcome=Outcome.QUEUED)
-        await must(store, Change(firings=(make_firing(), of_gone)))
+        await must(store, Change(rows=(make_firing(), of_gone)))
         removed = replace(gone, removed_at=NOW + 1, version=2)
         freed = replace(claim, at=NOW + 1, expires_at=NOW + 1)
-        await must(store, Change(schedules=(removed,), claims=(freed,)))
+        await must(store, Change(rows=(removed,), claims=(freed,)))
         assert await store.schedules() == [kept]
         assert await store.schedules_among(["sched-0002"]) == [removed]
         taken = replace(claim, holder="sched-0003", at=NOW + 2)
@@ -136,4 +134,4 @@ class ScheduleTests(Harness):
         assert await store.schedules_among(["sched-0002"]) == []
         assert await store.firings("sched-0002", after=None, limit=10) == []
         assert await store.firings("sched-0001", after=None, limit=10) == [make_firing()]
-        await must(store, Change(schedules=(gone,), firings=(of_gone,)))
+        await must(store, Change(rows=(gone, of_gone)))

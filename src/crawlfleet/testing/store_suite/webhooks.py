@@ -29,9 +29,7 @@ class WebhookTests(Harness):
         await must(
             store,
             Change(
-                webhooks=(plain, FULL_WEBHOOK),
-                deliveries=(FULL_DELIVERY,),
-                alert_rules=(FULL_RULE,),
+                rows=(plain, FULL_WEBHOOK, FULL_DELIVERY, FULL_RULE),
             ),
         )
         assert await store.webhooks() == [FULL_WEBHOOK, plain]
@@ -42,24 +40,24 @@ class WebhookTests(Harness):
         assert await store.alert_rule(FULL_RULE.id) == FULL_RULE
         assert await store.alert_rule("rule-none") is None
         changed = replace(FULL_RULE, is_on=True, version=2)
-        await must(store, Change(alert_rules=(changed,)))
+        await must(store, Change(rows=(changed,)))
         assert await store.alert_rules() == [changed]
 
     @on_store
     async def test_a_delivery_is_made_once_and_settled_by_its_version(self, store: Store) -> None:
         epoch = await take_lead(store, "one")
         made = make_delivery()
-        await must(store, Change(deliveries=(made,), epoch=epoch))
-        again = await commit_one(store, Change(deliveries=(made,), epoch=epoch))
+        await must(store, Change(rows=(made,), epoch=epoch))
+        again = await commit_one(store, Change(rows=(made,), epoch=epoch))
         assert is_refused(again, RefusalKind.VERSION, made.id)
         done = replace(made, status=DeliveryStatus.DELIVERED, settled_at=NOW + 1, version=2)
-        await must(store, Change(deliveries=(done,), epoch=epoch))
+        await must(store, Change(rows=(done,), epoch=epoch))
         assert await store.deliveries_among([made.id]) == [done]
         late = replace(made, attempts=1, version=2)
-        refused = await commit_one(store, Change(deliveries=(late,), epoch=epoch))
+        refused = await commit_one(store, Change(rows=(late,), epoch=epoch))
         assert is_refused(refused, RefusalKind.VERSION, made.id)
         other = await take_lead(store, "another")
-        refused = await commit_one(store, Change(deliveries=(make_delivery(2),), epoch=epoch))
+        refused = await commit_one(store, Change(rows=(make_delivery(2),), epoch=epoch))
         assert is_refused(refused, RefusalKind.EPOCH, str(other))
 
     @on_store
@@ -69,7 +67,7 @@ class WebhookTests(Harness):
             make_delivery(seq, status=DeliveryStatus.DEAD, settled_at=NOW + seq) for seq in (2, 4)
         ]
         other = make_delivery(9, "hook-0002")
-        await must(store, Change(deliveries=(*waiting, *dead, other)))
+        await must(store, Change(rows=(*waiting, *dead, other)))
         newest = sorted([*waiting, *dead], key=lambda each: each.seq, reverse=True)
 
         async def find(status: DeliveryStatus | None, after: str | None, limit: int) -> list[int]:
@@ -93,7 +91,7 @@ class WebhookTests(Harness):
     async def test_what_waits_is_listed_in_order_of_id(self, store: Store) -> None:
         waiting = [make_delivery(seq, f"hook-{hook:04}") for hook in (2, 1) for seq in (1, 2)]
         done = make_delivery(3, status=DeliveryStatus.DELIVERED, settled_at=NOW)
-        await must(store, Change(deliveries=(*waiting, done)))
+        await must(store, Change(rows=(*waiting, done)))
         ordered = sorted(waiting, key=lambda each: each.id)
         assert await store.waiting_deliveries(after=None, limit=9) == ordered
         assert await store.waiting_deliveries(after=None, limit=2) == ordered[:2]
@@ -110,7 +108,7 @@ class WebhookTests(Harness):
             for seq in range(5)
         ]
         kept, gone = make_webhook(1), make_webhook(2, removed_at=NOW)
-        await must(store, Change(deliveries=(waits, *settled), webhooks=(kept, gone)))
+        await must(store, Change(rows=(waits, *settled, kept, gone)))
         assert await store.remove_deliveries(before=NOW + 4, limit=0) == 0
         assert await store.remove_deliveries(before=NOW + 4, limit=3) == 3
         assert await store.remove_deliveries(before=NOW + 4, limit=3) == 1
@@ -121,4 +119,4 @@ class WebhookTests(Harness):
         assert await store.remove_webhooks(before=NOW + 1, limit=9) == 1
         assert await store.webhooks() == [kept]
         # What is gone is new again.
-        await must(store, Change(deliveries=(settled[0],), webhooks=(gone,)))
+        await must(store, Change(rows=(settled[0], gone)))

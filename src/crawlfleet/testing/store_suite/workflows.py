@@ -39,10 +39,7 @@ class WorkflowTests(Harness):
         await must(
             store,
             Change(
-                workflows=(FULL_WORKFLOW,),
-                workflow_versions=(FULL_VERSION,),
-                runs=(FULL_RUN, plain),
-                run_steps=(FULL_RUN_STEP,),
+                rows=(FULL_WORKFLOW, FULL_VERSION, FULL_RUN, plain, FULL_RUN_STEP),
             ),
         )
         assert await store.workflow(FULL_WORKFLOW.id) == FULL_WORKFLOW
@@ -59,14 +56,14 @@ class WorkflowTests(Harness):
         assert await store.run_steps(FULL_RUN.id) == [FULL_RUN_STEP]
         assert await store.run_steps(plain.id) == []
         changed = replace(plain, status=RunStatus.FAILED, ended_at=NOW, counts={"a": 1}, version=2)
-        await must(store, Change(runs=(changed,)))
+        await must(store, Change(rows=(changed,)))
         assert await store.workflow_run(plain.id) == changed
 
     @on_store
     async def test_workflows_are_found_by_project_and_name(self, store: Store) -> None:
         shop = make_workflow(2, project_id="shop", name="nightly")
         others = [make_workflow(1), make_workflow(3, project_id="shop")]
-        await must(store, Change(workflows=(shop, *others)))
+        await must(store, Change(rows=(shop, *others)))
 
         async def found(**wanted: str) -> list[str]:
             given = {"project_id": None, "name": None, "after": None, **wanted}
@@ -84,7 +81,7 @@ class WorkflowTests(Harness):
         self, store: Store
     ) -> None:
         made = [make_version(number) for number in (1, 2, 10)]
-        await must(store, Change(workflow_versions=(*made, make_version(1, "flow-0002"))))
+        await must(store, Change(rows=(*made, make_version(1, "flow-0002"))))
         found = await store.workflow_versions("flow-0001", below=None, limit=2)
         assert [each.number for each in found] == [10, 2]
         assert found[0] == replace(made[2], document=EMPTY_OBJECT)
@@ -96,7 +93,7 @@ class WorkflowTests(Harness):
         await must(
             store,
             Change(
-                runs=(
+                rows=(
                     make_run(1, project_id="shop", status=RunStatus.FAILED, ended_at=NOW),
                     make_run(2, project_id="shop", workflow_id="flow-0002"),
                     make_run(3),
@@ -123,8 +120,8 @@ class WorkflowTests(Harness):
     @on_store
     async def test_a_step_begins_once_with_its_tasks(self, store: Store) -> None:
         epoch = await take_lead(store, "one")
-        begin = Change(run_steps=(make_run_step(count=1),), tasks=(make_task(),), epoch=epoch)
-        await must(store, Change(runs=(make_run(),)), begin)
+        begin = Change(rows=(make_run_step(count=1),), tasks=(make_task(),), epoch=epoch)
+        await must(store, Change(rows=(make_run(),)), begin)
         refused = await commit_one(store, begin)
         assert refused is not None
         later = await take_lead(store, "another")
@@ -132,7 +129,7 @@ class WorkflowTests(Harness):
         # Neither the step twice with another task, nor the task twice for another step.
         again = replace(begin, tasks=(make_task(2),), epoch=later)
         assert is_refused(await commit_one(store, again), RefusalKind.VERSION, make_run_step().id)
-        other = replace(begin, run_steps=(make_run_step("other"),), epoch=later)
+        other = replace(begin, rows=(make_run_step("other"),), epoch=later)
         assert is_refused(await commit_one(store, other), RefusalKind.VERSION, "task-0001")
         assert [step.step for step in await store.run_steps("run-0001")] == ["fetch"]
         assert not await store.tasks(["task-0002"])
@@ -144,7 +141,7 @@ class WorkflowTests(Harness):
             for run_id in ("run-1", "run-10", "run-2")
             for name in ("b", "a")
         ]
-        await must(store, Change(run_steps=tuple(steps)))
+        await must(store, Change(rows=(*steps,)))
         assert await store.run_steps("run-1") == [steps[1], steps[0]]
 
     @on_store
@@ -158,12 +155,12 @@ class WorkflowTests(Harness):
             make_task(3, workflow_id="mine", **ended),
         )
         over = make_run(2, status=RunStatus.COMPLETED, ended_at=NOW)
-        await must(store, Change(runs=(make_run(1), over), tasks=tasks))
+        await must(store, Change(rows=(make_run(1), over), tasks=tasks))
         assert await store.remove_finished(before=NOW + 1, limit=9) == 2
         assert [each.id for each in await store.tasks([t.id for t in tasks])] == ["task-0001"]
         await must(
             store,
-            Change(runs=(make_run(1, status=RunStatus.FAILED, ended_at=NOW, version=2),)),
+            Change(rows=(make_run(1, status=RunStatus.FAILED, ended_at=NOW, version=2),)),
         )
         assert await store.remove_finished(before=NOW + 1, limit=9) == 1
 
@@ -178,7 +175,7 @@ class WorkflowTests(Harness):
             make_run(4, status=RunStatus.COMPLETED, ended_at=NOW + 9),
         ]
         steps = [make_run_step("a", run_id=run.id) for run in runs]
-        await must(store, Change(runs=tuple(runs), run_steps=tuple(steps)))
+        await must(store, Change(rows=(*runs, *steps)))
         assert await store.remove_runs(before=NOW + 5, limit=1) == 1
         assert await store.workflow_run("run-0002") is None
         assert await store.run_steps("run-0002") == []
@@ -187,5 +184,5 @@ class WorkflowTests(Harness):
         assert [run.id for run in left] == ["run-0004", "run-0003"]
         assert len(await store.run_steps("run-0003")) == 1
         # What is gone may come anew.
-        await must(store, Change(runs=(make_run(2),), run_steps=(steps[1],)))
+        await must(store, Change(rows=(make_run(2), steps[1])))
         assert (await store.run_steps("run-0002"))[0].status is StepStatus.RUNNING

@@ -20,7 +20,9 @@ from crawlfleet.adapters.store.postgres.writer import Writer
 from crawlfleet.adapters.store.sql.schema import tasks
 from crawlfleet.adapters.store.sql.statements import FILTERS
 from crawlfleet.errors import ConfigError, InvalidRequest, StoreUnavailable
-from crawlfleet.model.task import TaskStatus
+from crawlfleet.model.node import Session
+from crawlfleet.model.project import Project
+from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store, TaskFilter
 from crawlfleet.testing.servers import PostgresServer
 from crawlfleet.testing.store_suite import SharedStoreSuite
@@ -398,7 +400,7 @@ def every_statement() -> dict[str, tuple[str, list]]:
         name: (each.text, [ARGUMENTS.get(wanted, "x") for wanted in each.names])
         for name, each in shared.items()
     }
-    found["load"] = statements.load((0, 3, 4, 5), True), [["a"]] * 5
+    found["load"] = statements.load((Project, Session, Task, Execution), True), [["a"]] * 5
     found["claims"] = statements.CLAIMS_NAMED, [["a"], ["b"]]
     return found
 

@@ -170,13 +170,13 @@ def test_a_verdict_becomes_one_change_with_everything_in_it() -> None:
     assert verdict is not None
     made: list[Change | str] = [task_change(1), "the project is closed"]
     change = firing.settle(verdict, made, now=NOW + 240, cause="its time", epoch=7)
-    (changed,) = change.schedules
+    (changed,) = change.of(Schedule)
     assert changed.running == ("task-1",)
     assert changed.version == 2
     assert changed.last is not None
     assert changed.last.outcome is Outcome.REFUSED
     assert [task.id for task in change.tasks] == ["task-1"]
-    assert [(each.outcome, each.task_id, each.reason[:12]) for each in change.firings] == [
+    assert [(each.outcome, each.task_id, each.reason[:12]) for each in change.of(Firing)] == [
         (Outcome.MISSED, None, "no master wa"),
         (Outcome.STARTED, "task-1", ""),
         (Outcome.REFUSED, None, "the project "),
@@ -202,8 +202,8 @@ def test_run_now_is_beside_the_rule() -> None:
     of = schedule()
     verdict = firing.run_now(of, now=NOW + 60, running=["task-1"], cause="run by ann")
     change = firing.settle(verdict, [task_change(2)], now=NOW + 60, cause="run by ann")
-    (changed,) = change.schedules
-    (fired,) = change.firings
+    (changed,) = change.of(Schedule)
+    (fired,) = change.of(Firing)
     assert changed.cursor == of.cursor
     assert changed.running == ("task-1", "task-2")
     assert (fired.origin, fired.reason) == (Origin.RUN, "run by ann")
@@ -240,8 +240,8 @@ def test_a_backfill_leaves_alone_what_has_started_and_tries_the_rest() -> None:
     ]
     made = [task_change(n) for n in range(3)]
     change = firing.settle(verdict, made, now=NOW + 900, cause="ann")
-    assert change.schedules[0].running == ()
-    again = firing.fill_back(of, dues, [*known, *change.firings], now=NOW + 901, cause="ann")
+    assert change.of(Schedule)[0].running == ()
+    again = firing.fill_back(of, dues, [*known, *change.of(Firing)], now=NOW + 901, cause="ann")
     assert again.starts == ()
 
 
@@ -281,14 +281,14 @@ def test_every_due_instant_is_accounted_for_once_whatever_happens(
                 break
             made = [task_change(len(tasks) + n) for n in range(len(verdict.starts))]
             change = firing.settle(verdict, made, now=now, cause="")
-            for row in change.firings:
+            for row in change.of(Firing):
                 before = rows.get(row.id)
                 assert row.version == (1 if before is None else before.version + 1)
                 assert before is None or before.outcome is Outcome.QUEUED
                 rows[row.id] = row
             tasks += [task.id for task in change.tasks]
-            assert change.schedules[0].version == of.version + 1
-            of = change.schedules[0]
+            assert change.of(Schedule)[0].version == of.version + 1
+            of = change.of(Schedule)[0]
             assert len(of.running) <= max(most, len(running))
     accounted = sorted(due for row in rows.values() for due in instants(row))
     wanted = [NOW + EVERY * n for n in range(1, int((now - NOW) // EVERY) + 1)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Final
 
-from crawlfleet.adapters.store.acceptance import EXECUTIONS, TASKS, written
+from crawlfleet.adapters.store.acceptance import rows_by_kind
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import (
     EXECUTION_BLANKS,
@@ -30,18 +30,18 @@ def assert_lasting(before: Task | Execution | None, after: Task | Execution) -> 
 
 
 _ALWAYS: Final = ("status", "version", "updated_at")
-_USUAL: Final[Mapping[int, tuple[tuple[str, ...], Mapping[Any, tuple[str, ...]]]]] = {
-    TASKS: (TASK_BLANKS, TASK_STEPS),
-    EXECUTIONS: (EXECUTION_BLANKS, EXECUTION_STEPS),
+_USUAL: Final[Mapping[type[Any], tuple[tuple[str, ...], Mapping[Any, tuple[str, ...]]]]] = {
+    Task: (TASK_BLANKS, TASK_STEPS),
+    Execution: (EXECUTION_BLANKS, EXECUTION_STEPS),
 }
 
 
-def assert_usual(change: Change, before: Mapping[int, Mapping[str, Any]]) -> None:
+def assert_usual(change: Change, before: Mapping[type[Any], Mapping[str, Any]]) -> None:
     """Fail if a change that goes its usual way touches more than that: stores may not write it.
 
     `before` is what is there, by kind and id.
     """
-    for kind, rows in written(change) if change.usual else ():
+    for kind, rows in rows_by_kind(change) if change.usual else ():
         assert kind in _USUAL or not rows, "only tasks and executions go their usual way"
         for row in rows:
             blanks, steps = _USUAL[kind]

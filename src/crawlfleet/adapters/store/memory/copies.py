@@ -2,60 +2,22 @@
 
 from collections.abc import Iterable
 from copy import copy
-from typing import Any, Final, TypeVar, get_args, get_origin
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from crawlfleet.features.alerts.model import AlertRule
-from crawlfleet.features.schedules.model import Firing, Schedule
-from crawlfleet.features.webhooks.model import Delivery, Webhook
-from crawlfleet.features.workflows.model import Run, RunStep, Workflow, WorkflowVersion
-from crawlfleet.model.bundle import Bundle
-from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
-from crawlfleet.model.node import Node, Session
-from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
-from crawlfleet.model.quality import MeasuredRun
-from crawlfleet.model.secret import Secret
-from crawlfleet.model.task import Execution, Task
-
 S = TypeVar("S", bound=msgspec.Struct)
 
 
+@cache
 def _fields_of(kind: type[msgspec.Struct], wanted: type) -> tuple[str, ...]:
     return tuple(
         field.name
         for field in msgspec.structs.fields(kind)
         if wanted in (field.type, get_origin(field.type), *get_args(field.type))
     )
-
-
-STORED: Final = (
-    Project,
-    Cluster,
-    Node,
-    Session,
-    Task,
-    Execution,
-    ApiKey,
-    ClusterConfiguration,
-    Schedule,
-    Firing,
-    Bundle,
-    Secret,
-    Workflow,
-    WorkflowVersion,
-    Run,
-    RunStep,
-    Webhook,
-    Delivery,
-    AlertRule,
-    MeasuredRun,
-    Event,
-)
-DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}
-RAWS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, msgspec.Raw) for kind in STORED}
 
 
 def _own_value(value: Any) -> Any:
@@ -68,7 +30,7 @@ def _own_value(value: Any) -> Any:
 
 def share(row: S) -> S:
     """A copy of a stored row whose dictionaries the reader may change."""
-    dicts = DICTS[type(row)]
+    dicts = _fields_of(type(row), dict)
     if not dicts:
         return row
     shared = copy(row)
@@ -80,7 +42,7 @@ def share(row: S) -> S:
 def own(row: S) -> S:
     """A copy of a row that depends on nothing of the writer's, not even its receive buffer."""
     owned = share(row)
-    for name in RAWS[type(row)]:
+    for name in _fields_of(type(row), msgspec.Raw):
         raw = getattr(owned, name)
         if raw is not None:
             force_setattr(owned, name, raw.copy())

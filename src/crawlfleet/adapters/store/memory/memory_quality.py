@@ -3,14 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final
 
-from crawlfleet.adapters.store.acceptance import KINDS, Present
+from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.adapters.store.memory.copies import share_all
 from crawlfleet.adapters.store.memory.table import Table
 from crawlfleet.model.quality import Decision, MeasuredRun
-
-MEASURED_RUNS: Final = KINDS.index("measured_runs")
 
 
 class MemoryQuality:
@@ -74,7 +71,7 @@ class MemoryQuality:
     def _forget_runs(self, ids: Sequence[str]) -> None:
         self._measured_runs.remove(ids)
         for id in ids:
-            del self._present.versions[MEASURED_RUNS][id]
+            del self._present.versions[MeasuredRun][id]
 
     def _need_open(self) -> None:
         """Raises when the store is closed."""

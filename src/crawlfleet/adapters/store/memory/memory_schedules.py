@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from crawlfleet.adapters.store.acceptance import KINDS, Present
+from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.adapters.store.memory.copies import share_all
 from crawlfleet.adapters.store.memory.table import Table
 from crawlfleet.features.schedules.model import Firing, Outcome, Schedule
-
-SCHEDULES = KINDS.index("schedules")
-FIRINGS = KINDS.index("firings")
 
 
 class MemorySchedules:
@@ -46,7 +43,7 @@ class MemorySchedules:
         )[: max(limit, 0)]
         for _, id, schedule_id in old:
             self._firings[schedule_id].remove([id])
-            del self._present.versions[FIRINGS][id]
+            del self._present.versions[Firing][id]
         return len(old)
 
     async def remove_schedules(self, *, before: float, limit: int) -> int:
@@ -59,9 +56,9 @@ class MemorySchedules:
         gone = [id for _, id in removed[: max(limit, 0)]]
         self._schedules.remove(gone)
         for schedule_id in gone:
-            del self._present.versions[SCHEDULES][schedule_id]
+            del self._present.versions[Schedule][schedule_id]
             for firing in self._firings.pop(schedule_id, Table()):
-                del self._present.versions[FIRINGS][firing.id]
+                del self._present.versions[Firing][firing.id]
         return len(gone)
 
     def _put_firing(self, firing: Firing) -> None:

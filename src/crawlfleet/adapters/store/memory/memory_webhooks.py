@@ -3,16 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final
 
-from crawlfleet.adapters.store.acceptance import KINDS, Present
+from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.adapters.store.memory.copies import share_all
 from crawlfleet.adapters.store.memory.table import Table
 from crawlfleet.features.alerts.model import AlertRule
 from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Webhook
-
-WEBHOOKS: Final = KINDS.index("webhooks")
-DELIVERIES: Final = KINDS.index("deliveries")
 
 
 class MemoryWebhooks:
@@ -71,7 +67,7 @@ class MemoryWebhooks:
         gone = [id for _, id in settled[: max(limit, 0)]]
         self._deliveries.remove(gone)
         for id in gone:
-            del self._present.versions[DELIVERIES][id]
+            del self._present.versions[Delivery][id]
         return len(gone)
 
     async def remove_webhooks(self, *, before: float, limit: int) -> int:
@@ -84,7 +80,7 @@ class MemoryWebhooks:
         gone = [id for _, id in removed[: max(limit, 0)]]
         self._webhooks.remove(gone)
         for id in gone:
-            del self._present.versions[WEBHOOKS][id]
+            del self._present.versions[Webhook][id]
         return len(gone)
 
     async def alert_rules(self) -> list[AlertRule]:

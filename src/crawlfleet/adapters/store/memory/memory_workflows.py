@@ -1,12 +1,11 @@
 """Workflows and runs in plain dictionaries: a part of the memory store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
 from msgspec.structs import replace
 
-from crawlfleet.adapters.store.acceptance import KINDS, Present
+from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.adapters.store.memory.copies import share_all
 from crawlfleet.adapters.store.memory.table import Table
 from crawlfleet.features.workflows.model import (
@@ -19,9 +18,6 @@ from crawlfleet.features.workflows.model import (
 )
 from crawlfleet.model.task import EMPTY_OBJECT
 from crawlfleet.ports.workflows import RunFilter
-
-RUNS = KINDS.index("runs")
-RUN_STEPS = KINDS.index("run_steps")
 
 
 class MemoryWorkflows:
@@ -36,12 +32,6 @@ class MemoryWorkflows:
         self._run_steps: dict[str, Table[RunStep]] = {}
         """By run."""
         self._live_runs: dict[str, None] = {}
-        self._put_workflows: tuple[Callable[[Any], None], ...] = (
-            self._workflows.put,
-            self._versions.put,
-            self._put_run,
-            self._put_step,
-        )
 
     async def workflow(self, id: str) -> Workflow | None:
         self._need_open()
@@ -114,9 +104,9 @@ class MemoryWorkflows:
         gone = [id for _, id in ended[: max(limit, 0)]]
         self._runs.remove(gone)
         for run_id in gone:
-            del self._present.versions[RUNS][run_id]
+            del self._present.versions[Run][run_id]
             for step in self._run_steps.pop(run_id, Table()):
-                del self._present.versions[RUN_STEPS][step.id]
+                del self._present.versions[RunStep][step.id]
         return len(gone)
 
     def _put_run(self, run: Run) -> None:

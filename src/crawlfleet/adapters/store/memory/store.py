@@ -15,7 +15,6 @@ from msgspec.structs import force_setattr, replace
 
 from crawlfleet.adapters.store.acceptance import (
     CLAIMS_PER_TASK,
-    KINDS,
     Present,
     default_rows,
     rows_by_kind,
@@ -34,20 +33,23 @@ from crawlfleet.adapters.store.memory.memory_workflows import MemoryWorkflows
 from crawlfleet.adapters.store.memory.table import Table
 from crawlfleet.adapters.store.single_master import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.features.alerts.model import AlertRule
+from crawlfleet.features.schedules.model import Firing, Schedule
+from crawlfleet.features.webhooks.model import Delivery, Webhook
+from crawlfleet.features.workflows.model import Run, RunStep, Workflow, WorkflowVersion
+from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.change import NEVER, Claim, Signed
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
+from crawlfleet.model.quality import MeasuredRun
+from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.model.usage import UsageSums
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter
 
 PORTION: Final = 1000
-NODES: Final = KINDS.index("nodes")
-SESSIONS: Final = KINDS.index("sessions")
-TASKS: Final = KINDS.index("tasks")
-EXECUTIONS: Final = KINDS.index("executions")
 
 
 class MemoryStore(
@@ -82,23 +84,28 @@ class MemoryStore(
         self._executions: Table[Execution] = Table()
         self._keys: Table[ApiKey] = Table()
         self._configurations: Table[ClusterConfiguration] = Table()
-        self._put: tuple[Callable[[Any], None], ...] = (
-            self._projects.put,
-            self._clusters.put,
-            self._nodes.put,
-            self._put_session,
-            self._put_task,
-            self._put_execution,
-            self._keys.put,
-            self._configurations.put,
-            self._schedules.put,
-            self._put_firing,
-            self._bundles.put,
-            self._secrets.put,
-            *self._put_workflows,
-            *(each.put for each in (self._webhooks, self._deliveries, self._alert_rules)),
-            self._measured_runs.put,
-        )
+        self._put: dict[type[Any], Callable[[Any], None]] = {
+            Project: self._projects.put,
+            Cluster: self._clusters.put,
+            Node: self._nodes.put,
+            Session: self._put_session,
+            Task: self._put_task,
+            Execution: self._put_execution,
+            ApiKey: self._keys.put,
+            ClusterConfiguration: self._configurations.put,
+            Schedule: self._schedules.put,
+            Firing: self._put_firing,
+            Bundle: self._bundles.put,
+            Secret: self._secrets.put,
+            Workflow: self._workflows.put,
+            WorkflowVersion: self._versions.put,
+            Run: self._put_run,
+            RunStep: self._put_step,
+            Webhook: self._webhooks.put,
+            Delivery: self._deliveries.put,
+            AlertRule: self._alert_rules.put,
+            MeasuredRun: self._measured_runs.put,
+        }
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
         self._counts: Counter[tuple[str, TaskStatus]] = Counter()
@@ -340,7 +347,7 @@ class MemoryStore(
         self._tasks.remove(gone)
         self._executions.remove(attempts)
         self._live_executions.difference_update(attempts)
-        for kind, removed in ((TASKS, gone), (EXECUTIONS, attempts)):
+        for kind, removed in ((Task, gone), (Execution, attempts)):
             for row_id in removed:
                 del self._present.versions[kind][row_id]
         self._remove_claims(set(gone), before, limit * CLAIMS_PER_TASK)
@@ -371,7 +378,7 @@ class MemoryStore(
         gone = [ended_id for _, ended_id in ended[: max(limit, 0)]]
         self._sessions.remove(gone)
         for session_id in gone:
-            del self._present.versions[SESSIONS][session_id]
+            del self._present.versions[Session][session_id]
             del self._present.open_sessions[session_id]
         return len(gone)
 
@@ -386,7 +393,7 @@ class MemoryStore(
         self._nodes.remove(gone)
         self._forget_samples(gone)
         for node_id in gone:
-            del self._present.versions[NODES][node_id]
+            del self._present.versions[Node][node_id]
         return len(gone)
 
     def _remove_claims(self, holders: set[str], before: float, limit: int) -> None:
@@ -411,10 +418,10 @@ class MemoryStore(
     def _make(self, change: Change, signed: Signed, used: UsageSums) -> Refusal | None:
         if (refusal := self._present.accept(change)) is not None:
             return refusal
-        assert_usual(change, {TASKS: self._tasks.rows, EXECUTIONS: self._executions.rows})
-        for put, rows in zip(self._put, rows_by_kind(change), strict=True):
+        assert_usual(change, {Task: self._tasks.rows, Execution: self._executions.rows})
+        for kind, rows in rows_by_kind(change):
             for row in rows:
-                put(own(row))
+                self._put[kind](own(row))
         for event in change.events:
             self._last_seq += 1
             numbered = own(event)

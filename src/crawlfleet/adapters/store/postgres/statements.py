@@ -126,20 +126,21 @@ STATEMENTS: Final = Statements(_Postgres())
 
 
 @cache
-def load(kinds: tuple[int, ...], with_sessions: bool) -> str:
+def load(kinds: tuple[type[Any], ...], with_sessions: bool) -> str:
     """What is there, as rows of kind, id and number.
 
     The epoch, the last event number, the versions of rows among an array of ids for each of
-    `kinds` (places in `VERSIONED`), and the sessions among the last array that have not ended.
+    `kinds` (their kind is the place in it), and the sessions among the last array that have not
+    ended.
     """
     newest = f"SELECT max(seq) FROM {events.name}"
     parts = [
         f"SELECT {EPOCH}, '', epoch FROM {leadership.name}",
         f"SELECT {LAST_SEQ}, '', greatest(removed_seq, ({newest})) FROM {leadership.name}",
         *(
-            f"SELECT {kind}, id, version FROM {VERSIONED[kind].table.name} "
-            f"WHERE id = ANY (${number}::text[])"
-            for number, kind in enumerate(kinds, start=1)
+            f"SELECT {place}, id, version FROM {VERSIONED[kind].table.name} "
+            f"WHERE id = ANY (${place + 1}::text[])"
+            for place, kind in enumerate(kinds)
         ),
     ]
     if with_sessions:

@@ -9,6 +9,7 @@ lost after that, nobody knows, and that is what the callers are told.
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any, Final
 
 from crawlfleet.adapters.store.acceptance import Present
@@ -241,17 +242,19 @@ async def _load(connection: Connection, named: Named) -> Group:
     """A group that knows what is stored of the rows and claims that are named."""
     present = Present()
     last_seq = 0
-    kinds = tuple(sorted(kind for kind, ids in named.ids.items() if ids))
+    kinds = tuple(
+        sorted((kind for kind, ids in named.ids.items() if ids), key=attrgetter("__name__"))
+    )
     arrays = [list(named.ids[kind]) for kind in kinds]
     if named.sessions:
         arrays.append(list(named.sessions))
     found = await connection.fetch(statements.load(kinds, bool(named.sessions)), *arrays)
-    for kind, id, number in found:
-        if kind >= 0:
-            present.versions[kind][id] = number
-        elif kind == statements.OPEN_SESSION:
+    for place, id, number in found:
+        if place >= 0:
+            present.versions[kinds[place]][id] = number
+        elif place == statements.OPEN_SESSION:
             present.open_sessions[id] = True
-        elif kind == statements.EPOCH:
+        elif place == statements.EPOCH:
             present.epoch = number
         else:
             last_seq = number

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
-from crawlfleet.adapters.store.acceptance import EXECUTIONS, TASKS, Present, Written, written
+from crawlfleet.adapters.store.acceptance import Present, Written, rows_by_kind
 from crawlfleet.adapters.store.sql.rows import (
     AUDIT,
     CHANGED,
@@ -41,7 +41,7 @@ Changes = Sequence[Change]
 
 Batch = Sequence[tuple[Change, Written]]
 """The changes of a batch, each with those of its rows by kind whose versions are compared here."""
-TRUSTED: Final = frozenset({TASKS, EXECUTIONS})
+TRUSTED: Final[frozenset[type[Any]]] = frozenset({Task, Execution})
 """The kinds of rows that a group may be trusted in: of all others there are few."""
 Moves = Counter[tuple[str, str]]
 """How many tasks more, or less, a project has in a state."""
@@ -55,13 +55,13 @@ class Named:
 
     def __init__(self, batches: Iterable[Changes], *, trusting: bool = False) -> None:
         """`trusting`: without tasks and executions."""
-        self.ids: defaultdict[int, set[str]] = defaultdict(set)
-        """By kind (its place in `VERSIONED`), of which most batches have one or two."""
+        self.ids: defaultdict[type[Any], set[str]] = defaultdict(set)
+        """By kind, of which most batches have one or two."""
         self.claims: set[tuple[str, str]] = set()
         """Scope and key."""
         self.sessions: set[str] = set()
         """Those that must be open."""
-        parts_of = _written_beside if trusting else written
+        parts_of = _written_beside if trusting else rows_by_kind
         self.batches: list[Batch] = [
             [(change, parts_of(change)) for change in batch] for batch in batches
         ]
@@ -79,7 +79,7 @@ def _written_beside(change: Change) -> Written:
     """The rows of a change by kind, but those of tasks and executions."""
     if change.usual:
         return ()
-    return [(kind, rows) for kind, rows in written(change) if rows and kind not in TRUSTED]
+    return [(kind, rows) for kind, rows in rows_by_kind(change) if rows and kind not in TRUSTED]
 
 
 class Group:
@@ -110,9 +110,9 @@ class Group:
         self._trusted_executions: defaultdict[RowMap[Any], list[Execution]] = defaultdict(list)
         """The same of executions, whose states nobody counts."""
         self.present = present
-        self.made: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+        self.made: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
         """Rows that were not there before, by kind and id."""
-        self.changed: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+        self.changed: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
         """Rows that were."""
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[Event] = []
@@ -181,9 +181,9 @@ class Group:
                 moves[project, after] += count
                 if before:
                     moves[project, before] -= count
-        for task in self.made[TASKS].values():
+        for task in self.made[Task].values():
             moves[task.project_id, task.status._value_] += 1
-        for task in self.changed[TASKS].values():
+        for task in self.changed[Task].values():
             moves[task.project_id, task.status._value_] += 1
             moves[task.project_id, states[task.id]] -= 1
         return moves
@@ -197,7 +197,9 @@ class Group:
 
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[Any]]]:
         """All other values to write, table by table; tables without a row are left out."""
-        for kind in sorted(self.made.keys() | self.changed.keys()):
+        kinds = self.made.keys() | self.changed.keys()
+        # In an order that is the same for the same kinds: statements are made once for each.
+        for kind in sorted(kinds, key=attrgetter("__name__")):
             mapping = VERSIONED[kind]
             if made := self.made.get(kind):
                 yield mapping, mapping.encode(made.values())

@@ -131,7 +131,7 @@ class RowMap(Generic[S]):
         names = only or [column.key for column in table.columns if column.key not in blank]
         self.columns = tuple(table.columns[name] for name in names)
         self.is_whole = not only
-        self._kind = kind
+        self.kind = kind
         # Plain ones: by SQLAlchemy's own kind of strings a struct takes twice as long to make.
         self._names = tuple(sys.intern(str(column.key)) for column in self.columns)
         self._writers: list[tuple[int, Convert]] = []
@@ -189,7 +189,7 @@ class RowMap(Generic[S]):
             folded = fields.pop(OPTIONS)
             if folded is not None:
                 fields.update(self._options.read(folded))
-        return self._kind(**fields)
+        return self.kind(**fields)
 
     def decode_all(self, rows: Iterable[Sequence[Any]]) -> list[S]:
         return [self.decode(row) for row in rows]
@@ -247,26 +247,29 @@ USUAL_EXECUTIONS: Final[dict[ExecutionStatus, RowMap[Any]]] = {
 }
 """How rows are written that go their usual way: half of the values, and fewer indexes."""
 
-VERSIONED: Final[tuple[RowMap[Any], ...]] = (
-    PROJECT,
-    CLUSTER,
-    NODE,
-    SESSION,
-    TASK,
-    EXECUTION,
-    KEY,
-    CONFIGURATION,
-    SCHEDULE,
-    FIRING,
-    BUNDLE,
-    SECRET,
-    WORKFLOW,
-    WORKFLOW_VERSION,
-    RUN,
-    RUN_STEP,
-    WEBHOOK,
-    DELIVERY,
-    ALERT_RULE,
-    MEASURED_RUN,
-)
-"""In the order of `crawlfleet.adapters.store.acceptance.KINDS`."""
+VERSIONED: Final[dict[type[Any], RowMap[Any]]] = {
+    mapping.kind: mapping
+    for mapping in (
+        PROJECT,
+        CLUSTER,
+        NODE,
+        SESSION,
+        TASK,
+        EXECUTION,
+        KEY,
+        CONFIGURATION,
+        SCHEDULE,
+        FIRING,
+        BUNDLE,
+        SECRET,
+        WORKFLOW,
+        WORKFLOW_VERSION,
+        RUN,
+        RUN_STEP,
+        WEBHOOK,
+        DELIVERY,
+        ALERT_RULE,
+        MEASURED_RUN,
+    )
+}
+"""How the rows of a change are written, by their class."""

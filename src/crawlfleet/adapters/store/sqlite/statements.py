@@ -120,7 +120,7 @@ def alters(statement: str) -> bool:
     """Whether a statement may change or take away rows that have versions."""
     starts = [
         f"{verb} {mapping.table.name} "
-        for mapping in VERSIONED
+        for mapping in VERSIONED.values()
         for verb in ("UPDATE", "DELETE FROM")
     ]
     return statement.startswith(tuple(starts))

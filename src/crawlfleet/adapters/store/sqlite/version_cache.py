@@ -5,11 +5,11 @@ have pushed them out; after anything but a plain commit, all of it is forgotten.
 tasks and executions, in which a group is trusted.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Final
 
-from crawlfleet.adapters.store.acceptance import KINDS
 from crawlfleet.adapters.store.sql.commit_group import TRUSTED, Group
 
 PORTION: Final = 10_000
@@ -44,7 +44,7 @@ class Memory:
 
     def forget(self) -> None:
         """Know nothing: rows were removed, or nobody knows what became of them."""
-        self.rows = tuple(Lately() for _ in KINDS)
+        self.rows = defaultdict[type[Any], Lately](Lately)
         self.open_sessions: set[str] = set()
 
     def learn(self, group: Group) -> None:

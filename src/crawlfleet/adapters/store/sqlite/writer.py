@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.adapters.store.acceptance import TASKS, Present
+from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.adapters.store.database_file import DatabaseFile
 from crawlfleet.adapters.store.sql.commit_group import Changes, Group, Moves, Named, unfit
 from crawlfleet.adapters.store.sql.maintenance import Operation, Put
@@ -27,6 +27,7 @@ from crawlfleet.adapters.store.sqlite.errors import explain, is_damage
 from crawlfleet.adapters.store.sqlite.statements import STATEMENTS, as_json, bound
 from crawlfleet.adapters.store.sqlite.version_cache import Memory
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.task import Task
 from crawlfleet.ports.store import Committed
 
 Job = Changes | Operation[str]
@@ -148,7 +149,7 @@ class Writer:
             group, answers = self._decide([batch for _, batch in batches], trusting)
         for (index, _), answer in zip(batches, answers, strict=True):
             outcomes[index] = answer
-        self._moves.update(group.moves(self._states(group.changed[TASKS])))
+        self._moves.update(group.moves(self._states(group.changed[Task])))
         for mapping, state, values in group.trusted():
             self._put(mapping, values, next_only=not mapping.is_whole, state=state)
         for mapping, values in group.encoded():

@@ -200,7 +200,7 @@ def new_rule(request: AlertRequest, *, id: str, now: float, cause: str) -> Chang
         **msgspec.structs.asdict(request),
     )
     return Change(
-        alert_rules=(rule,), claims=(_claim(rule, now, NEVER),), events=(_event("made", rule, now),)
+        rows=(rule,), claims=(_claim(rule, now, NEVER),), events=(_event("made", rule, now),)
     )
 
 
@@ -228,7 +228,7 @@ def changed_rule(
         cause=cause,
         version=before.version + 1,
     )
-    return Change(alert_rules=(rule,), events=(_event(what, rule, now),))
+    return Change(rows=(rule,), events=(_event(what, rule, now),))
 
 
 def silenced(rule: AlertRule, silence: Silence, now: float) -> AlertRule:
@@ -253,7 +253,7 @@ def removed_rule(rule: AlertRule, *, now: float, cause: str) -> Change:
         rule, removed_at=now, updated_at=now, cause=cause, version=rule.version + 1
     )
     return Change(
-        alert_rules=(gone,),
+        rows=(gone,),
         claims=(_claim(gone, now, now),),
         events=(_event("removed", gone, now),),
     )

@@ -151,7 +151,7 @@ def change_of(rule: AlertRule, state: AlertState, notice: Notice | None, *, now:
     """What a new state of a rule changes."""
     kept = msgspec.structs.replace(rule, state=state, version=rule.version + 1)
     events = (_event(rule, state, notice, now),) if notice is not None else ()
-    return Change(alert_rules=(kept,), events=events)
+    return Change(rows=(kept,), events=events)
 
 
 def _event(rule: AlertRule, state: AlertState, notice: Notice, now: float) -> Event:

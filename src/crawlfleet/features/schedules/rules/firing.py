@@ -23,6 +23,7 @@ from crawlfleet.features.schedules.model import (
     firing_id,
 )
 from crawlfleet.features.schedules.rules.recurrence import Recurrence, put_off_by
+from crawlfleet.features.workflows.model import Run
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 
@@ -193,8 +194,8 @@ def settle(
         if isinstance(work, str):
             started.append(replace(start.firing, outcome=Outcome.REFUSED, reason=work))
             continue
-        begun = work.runs or work.tasks
-        name = "run_id" if work.runs else "task_id"
+        begun = work.of(Run) or work.tasks
+        name = "run_id" if work.of(Run) else "task_id"
         started.append(replace(start.firing, **{name: begun[0].id}))
         if start.firing.origin is not Origin.BACKFILL:
             counted.append(begun[0].id)
@@ -209,10 +210,8 @@ def settle(
         updated_at=now,
     )
     return Change(
-        schedules=(schedule,),
-        firings=firings,
+        rows=(schedule, *firings, *(row for work in works for row in work.rows)),
         tasks=tuple(row for work in works for row in work.tasks),
-        runs=tuple(row for work in works for row in work.runs),
         claims=tuple(claim for work in works for claim in work.claims),
         events=(
             *(_event(schedule, firing, now, cause) for firing in firings),

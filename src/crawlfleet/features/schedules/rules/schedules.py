@@ -237,7 +237,7 @@ def new_schedule(
         cursor=now,
     )
     return Change(
-        schedules=(schedule,),
+        rows=(schedule,),
         claims=(_claim(schedule, now, NEVER),),
         events=(_event("created", schedule, now, cause),),
     )
@@ -329,7 +329,7 @@ def removed_schedule(schedule: Schedule, *, now: float, cause: str) -> Change:
 
 def _changed(schedule: Schedule, kind: str, now: float, cause: str) -> Change:
     changed = replace(schedule, updated_at=now, version=schedule.version + 1)
-    return Change(schedules=(changed,), events=(_event(kind, changed, now, cause),))
+    return Change(rows=(changed,), events=(_event(kind, changed, now, cause),))
 
 
 def _claim(schedule: Schedule, now: float, expires_at: float) -> Claim:

@@ -194,7 +194,7 @@ def attempted(
     )
     if sent.delivered:
         done = msgspec.structs.replace(tried, status=DeliveryStatus.DELIVERED, settled_at=now)
-        return Change(deliveries=(done,))
+        return Change(rows=(done,))
     if sent.is_final or tried.attempts >= patience.max_attempts:
         why = sent.error[:LONGEST_ERROR] or "no answer"
         cause = f"attempt {tried.attempts}: {why}"
@@ -203,13 +203,13 @@ def attempted(
     wait_s = delay_s(policy, tried.attempts, chance)
     if sent.retry_after_s is not None:
         wait_s = max(wait_s, min(sent.retry_after_s, patience.longest_s))
-    return Change(deliveries=(msgspec.structs.replace(tried, due_at=now + wait_s),))
+    return Change(rows=(msgspec.structs.replace(tried, due_at=now + wait_s),))
 
 
 def given_up(tried: Delivery, *, project_id: str | None, now: float, cause: str) -> Change:
     """What giving up a delivery changes; it is in its next version already."""
     dead = msgspec.structs.replace(tried, status=DeliveryStatus.DEAD, settled_at=now)
-    return Change(deliveries=(dead,), events=(_event("dead", dead, project_id, now, cause),))
+    return Change(rows=(dead,), events=(_event("dead", dead, project_id, now, cause),))
 
 
 def overflowed(delivery: Delivery, most: int, *, project_id: str | None, now: float) -> Change:
@@ -228,7 +228,7 @@ def superseded(delivery: Delivery, *, now: float) -> Change:
 def given_way(tried: Delivery, *, now: float) -> Change:
     """The same for one that is in its next version already."""
     done = msgspec.structs.replace(tried, status=DeliveryStatus.SUPERSEDED, settled_at=now)
-    return Change(deliveries=(done,))
+    return Change(rows=(done,))
 
 
 def resent(delivery: Delivery, *, project_id: str | None, now: float, cause: str) -> Change | None:
@@ -243,7 +243,7 @@ def resent(delivery: Delivery, *, project_id: str | None, now: float, cause: str
         settled_at=None,
         version=delivery.version + 1,
     )
-    return Change(deliveries=(again,), events=(_event("resent", again, project_id, now, cause),))
+    return Change(rows=(again,), events=(_event("resent", again, project_id, now, cause),))
 
 
 def rest_s(failures: int) -> float:

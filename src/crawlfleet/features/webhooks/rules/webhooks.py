@@ -169,7 +169,7 @@ def new_webhook(request: WebhookRequest, *, id: str, secret: str, now: float, ca
         secret=secret,
     )
     return Change(
-        webhooks=(made,),
+        rows=(made,),
         claims=(_claim(made, now, NEVER),),
         events=(event_of("created", made, now, cause),),
     )
@@ -192,7 +192,7 @@ def changed_webhook(
     if before == after:
         return None
     made = msgspec.structs.replace(after, updated_at=now, version=before.version + 1, cause=cause)
-    return Change(webhooks=(made,), events=(event_of(what, made, now, cause),))
+    return Change(rows=(made,), events=(event_of(what, made, now, cause),))
 
 
 def rotated_webhook(
@@ -208,7 +208,7 @@ def rotated_webhook(
         cause=cause,
         version=webhook.version + 1,
     )
-    return Change(webhooks=(made,), events=(event_of("rotated", made, now, cause),))
+    return Change(rows=(made,), events=(event_of("rotated", made, now, cause),))
 
 
 def removed_webhook(webhook: Webhook, *, now: float, cause: str) -> Change:
@@ -223,7 +223,7 @@ def removed_webhook(webhook: Webhook, *, now: float, cause: str) -> Change:
         version=webhook.version + 1,
     )
     return Change(
-        webhooks=(made,),
+        rows=(made,),
         claims=(_claim(made, now, now),),
         events=(event_of("removed", made, now, cause),),
     )

@@ -77,9 +77,7 @@ def new_version(
         details={"number": number, "name": document.name},
         project_id=document.project_id,
     )
-    return Change(
-        workflows=(workflow,), workflow_versions=(version,), claims=(claim,), events=(event,)
-    )
+    return Change(rows=(workflow, version), claims=(claim,), events=(event,))
 
 
 def name_scope(project_id: str) -> str:
@@ -128,7 +126,7 @@ def new_run(
             )
         )
     event = run_event(run, None, now, run.cause)
-    return Change(runs=(run,), claims=tuple(claims), events=(event,))
+    return Change(rows=(run,), claims=tuple(claims), events=(event,))
 
 
 def run_event(run: Run, before: RunStatus | None, now: float, cause: str) -> Event:
@@ -314,7 +312,7 @@ def rerun(
         for place in what.renewed
         if place in rows
     ]
-    return Change(runs=(moved,), run_steps=tuple(steps), events=(event,))
+    return Change(rows=(moved, *steps), events=(event,))
 
 
 def counted(run: Run, plan: Plan, rows: Mapping[int, RunStep]) -> dict[str, int]:
