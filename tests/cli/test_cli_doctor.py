@@ -149,7 +149,7 @@ def test_root_is_told_that_a_worker_would_take_no_code_of_others(
 ) -> None:
     missing = {Layer.OTHER_USER: "no CAP_SETUID"}
     found = Isolation(level=Level.L0, layers=(Layer.RLIMITS,), missing=missing)
-    monkeypatch.setattr("crawlfleet.sandbox.probe.look", lambda: found)
+    monkeypatch.setattr("crawlfleet.sandbox.probe.detect", lambda: found)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     seen = checks.sandbox()
     assert seen.verdict is Verdict.PROBLEM

@@ -252,18 +252,18 @@ def take_file():
     return call(438, 438, fd, 0, 0)
 
 
-@attempt("kill the warden that watches it")
-def kill_warden():
-    warden = os.getppid()
-    os.kill(warden, signal.SIGKILL)
+@attempt("kill the supervisor process of the cell")
+def kill_supervisor():
+    supervisor = os.getppid()
+    os.kill(supervisor, signal.SIGKILL)
     time.sleep(0.3)
-    if os.getppid() == warden:
+    if os.getppid() == supervisor:
         raise OSError(errno.EPERM, "the signal had no effect")
-    return "the warden is gone"
+    return "the supervisor is gone"
 
 
-@attempt("look into the warden's memory")
-def warden_memory():
+@attempt("read the memory of the supervisor process")
+def supervisor_memory():
     with open(f"/proc/{os.getppid()}/mem", "rb"):
         return "opened"
 

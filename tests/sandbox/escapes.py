@@ -32,7 +32,7 @@ from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
-from crawlfleet.sandbox.folder import Premises
+from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.kernel import syscalls
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import offer_of, run_in_cell
@@ -45,7 +45,7 @@ SECRET_NAME: Final = "CRAWLFLEET_NODE_TOKEN"
 LIMITS: Final = Limits(cpu_cores=1, memory_mb=120, pids=40, disk_mb=16, files=128)
 OWN_CELL: Final = (
     *("fork_bomb", "thread_bomb", "memory_hog", "memory_hogs", "memory_files"),
-    *("disk_filler", "file_filler", "file_descriptors", "outlive", "kill_warden"),
+    *("disk_filler", "file_filler", "file_descriptors", "outlive", "kill_supervisor"),
 )
 PATIENCE_S: Final = 60
 
@@ -154,9 +154,12 @@ async def try_all(level: Level, folder: Path, names: Sequence[str]) -> list[Outc
     """The outcome of each attempt at a level, as the user that runs this."""
     offer = offer_of(level)
     with victims(folder) as found:
-        place = Premises(folder / "sandbox")
+        place = SandboxFolder(folder / "sandbox")
         sandbox = LocalSandbox(
-            isolation=offer, place=place, judge=refused_by_lists, hidden=(str(folder / "data"),)
+            isolation=offer,
+            folder=place,
+            check_egress=refused_by_lists,
+            hidden=(str(folder / "data"),),
         )
         try:
             outcomes = await _outcomes(sandbox, offer, found, names)
@@ -195,8 +198,8 @@ async def _outcomes(
             line = said.get(name)
             if line is None:
                 told = run.reason or f"ended with {run.code} {run.errors[-300:]}"
-                # Whoever kills the warden has won, although nobody is left to say so.
-                held = name != "kill_warden" and (bool(run.reason) or run.code == -9)
+                # Whoever kills the supervisor has won, although nobody is left to say so.
+                held = name != "kill_supervisor" and (bool(run.reason) or run.code == -9)
                 number = "KILLED"
             else:
                 told, number, held = line["told"], line["errno"], line["held"]
@@ -234,7 +237,7 @@ _NETWORK: Final = {
 _OF_PROCESSES: Final = frozenset(
     {
         *("agent_environment", "agent_memory", "agent_command_line", "processes_of_others"),
-        *("kill_victim", "kill_all", "kill_warden", "enter_namespace", "take_file"),
+        *("kill_victim", "kill_all", "kill_supervisor", "enter_namespace", "take_file"),
     }
 )
 
@@ -260,7 +263,7 @@ def stopped_by(name: str, number: str, offer: Isolation) -> str:  # noqa: C901 (
         return "uid" if Layer.OTHER_USER in has else "no privileges"
     if name == "set_uid_program":
         return "no_new_privs"
-    if name == "warden_memory":
+    if name == "supervisor_memory":
         return "not dumpable"
     if name in {"kill_victim", "kill_all"} and number == "EPERM":
         return "landlock"
@@ -268,7 +271,7 @@ def stopped_by(name: str, number: str, offer: Isolation) -> str:  # noqa: C901 (
         return "rlimits"
     if name in _OF_PROCESSES and number in {"ENOENT", "ESRCH"}:
         return "pid namespace"
-    if name == "kill_warden":
+    if name == "kill_supervisor":
         return "pid namespace" if Layer.PID_NAMESPACE in has else "landlock"
     if name == "shared_memory" and number == "ENOENT":
         return "ipc namespace"
@@ -388,7 +391,7 @@ def main() -> None:
         found = asyncio.run(try_all(level, folder, sys.argv[3:] or [*attempts.ATTEMPTS]))
         sys.stdout.write(json.dumps(found))
         return
-    highest = level_of(frozenset(probe.look().layers))
+    highest = level_of(frozenset(probe.detect().layers))
     columns = {highest.value: outcomes_as(None, highest)}
     for level in (Level.L2, Level.L1, Level.L0):
         columns[level.value] = outcomes_as(PLAIN_USER, level)

@@ -111,7 +111,7 @@ def main() -> None:
 
 
 async def _look(group: str) -> Seen:
-    offer, _ = choose("auto", probe.look())
+    offer, _ = choose("auto", probe.detect())
     place = Path(PLACE, group or "top")
     async with sandbox_in(place / "limits", offer) as sandbox:
         memory = await memory_at_death(sandbox, 64)

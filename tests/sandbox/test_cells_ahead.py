@@ -19,7 +19,7 @@ from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
-from crawlfleet.sandbox.folder import Premises
+from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import Ear, look_around, offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
@@ -66,7 +66,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(scope="module")
 def best() -> Isolation:
-    return offer_of(level_of(frozenset(probe.look().layers)))
+    return offer_of(level_of(frozenset(probe.detect().layers)))
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def uptime_s() -> float:
 
 async def until_there_are(sandbox: LocalSandbox, spares: int) -> None:
     def made() -> int:
-        stock = sandbox._spares._stock
+        stock = sandbox._prepared._stock
         return sum(each.making.done() for each in stock)
 
     until = time.monotonic() + PATIENCE_S
@@ -109,7 +109,10 @@ def test_each_is_used_once_and_holds_what_its_task_was_given(
 
     async def scenario() -> None:
         sandbox = LocalSandbox(
-            isolation=best, place=Premises(folder), judge=refused_by_lists, spares=2
+            isolation=best,
+            folder=SandboxFolder(folder),
+            check_egress=refused_by_lists,
+            spare_cells=2,
         )
         settings = WorkerSettings(
             slots=2, python_allow=("usercode:*",), sandbox=SandboxSettings(disk_mb=16)
@@ -125,14 +128,14 @@ def test_each_is_used_once_and_holds_what_its_task_was_given(
                 assert attempt.error is None, attempt.error
                 born, *found = msgspec.json.decode(attempt.data or b"")
                 assert born < asked_at
-                assert found == [[], [], ["1", "2"]]  # the warden, and the work
+                assert found == [[], [], ["1", "2"]]  # the supervisor, and the work
                 await until_there_are(sandbox, 2)
             if Layer.CGROUP_V1 in best.layers or Layer.CGROUP_V2 in best.layers:
                 # The same plan, with another limit.
                 died = await run(pool, "hold", 100, mb=64)
                 assert died.error is not None
                 assert "used more than its 64 MB of memory" in died.error.message
-            await sandbox.rest()
+            await sandbox.drop_prepared()
             key = (folder / "key").read_text()
             until = time.monotonic() + PATIENCE_S
             while (left := look_around(folder, key)).groups and time.monotonic() < until:
@@ -152,7 +155,10 @@ def test_all_limits_of_a_task_hold_in_one_that_was_there_before_it(
 
     async def scenario() -> None:
         sandbox = LocalSandbox(
-            isolation=best, place=Premises(tmp_path / "sandbox"), judge=refused_by_lists, spares=1
+            isolation=best,
+            folder=SandboxFolder(tmp_path / "sandbox"),
+            check_egress=refused_by_lists,
+            spare_cells=1,
         )
         settings = WorkerSettings(
             slots=2,
@@ -198,7 +204,7 @@ async def say_again(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.close()
 
 
-def test_those_that_wait_outlive_the_nursery_and_another_takes_its_place(
+def test_those_that_wait_outlive_the_forkserver_and_another_takes_its_place(
     tmp_path: Path, best: Isolation
 ) -> None:
     if best.level < Level.L2:
@@ -212,10 +218,10 @@ def test_those_that_wait_outlive_the_nursery_and_another_takes_its_place(
             for _ in range(2):
                 assert (await run(pool, "look")).error is None
             await until_there_are(sandbox, 1)
-            nursery = sandbox._nest._nursery
-            assert nursery is not None
-            nursery.kill()
-            await asyncio.to_thread(nursery.wait)
+            forkserver = sandbox._forkserver._process
+            assert forkserver is not None
+            forkserver.kill()
+            await asyncio.to_thread(forkserver.wait)
             killed_at = uptime_s()
             for was_there in (True, False):
                 attempt = await run(pool, "look")
@@ -232,14 +238,15 @@ from pathlib import Path
 from tests.sandbox.test_cells_ahead import *
 async def main(folder):
     sandbox = LocalSandbox(
-        isolation=offer_of(), place=Premises(folder), judge=refused_by_lists, spares=2
+        isolation=offer_of(), folder=SandboxFolder(folder),
+        check_egress=refused_by_lists, spare_cells=2,
     )
     settings = WorkerSettings(slots=2, python_allow=("usercode:*",))
     pool = ProcessPool(settings, sandbox=sandbox)
     for _ in range(2): assert (await run(pool, "look", mb=200)).error is None
     await until_there_are(sandbox, 2)
     cell, _ = await sandbox.start(CellOrder(command=("/bin/sleep", "300")), Ear)
-    pids = [each.making.result().get_pid() for each in sandbox._spares._stock]
+    pids = [each.making.result().get_pid() for each in sandbox._prepared._stock]
     print(*pids, cell.get_pid(), flush=True)
     await asyncio.sleep(300)
 asyncio.run(main(Path(sys.argv[1])))
@@ -262,8 +269,8 @@ def test_what_a_killed_agent_leaves_is_swept_by_others_although_its_folder_is_go
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
         )
         assert agent.stdout is not None
-        wardens = [int(each) for each in (await agent.stdout.readline()).split()]
-        assert len(wardens) == 3
+        supervisors = [int(each) for each in (await agent.stdout.readline()).split()]
+        assert len(supervisors) == 3
         key = (folder / "key").read_text()
         assert len(look_around(folder, key).groups) >= 3
         async with sandbox_in(tmp_path / "living", best) as living:
@@ -271,9 +278,9 @@ def test_what_a_killed_agent_leaves_is_swept_by_others_although_its_folder_is_go
             agent.kill()
             await agent.wait()
             until = time.monotonic() + PATIENCE_S
-            while any(map(_lives, wardens)) and time.monotonic() < until:
+            while any(map(_lives, supervisors)) and time.monotonic() < until:
                 await asyncio.sleep(0.02)
-            assert not any(map(_lives, wardens))
+            assert not any(map(_lives, supervisors))
             shutil.rmtree(folder)
             own = (tmp_path / "living" / "key").read_text()
             held = look_around(folder, own).groups

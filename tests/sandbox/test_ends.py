@@ -51,7 +51,7 @@ class Census(Watch):
 
 @pytest.fixture(scope="module")
 def best() -> Level:
-    return level_of(frozenset(probe.look().layers))
+    return level_of(frozenset(probe.detect().layers))
 
 
 @pytest.fixture(autouse=True)

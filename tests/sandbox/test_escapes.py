@@ -28,7 +28,7 @@ def documented(level: Level) -> dict[str, bool]:
 
 
 def test_nothing_breaks_out_of_the_highest_level() -> None:
-    level = level_of(frozenset(probe.look().layers))
+    level = level_of(frozenset(probe.detect().layers))
     assert level >= Level.L2, "this machine cannot hold foreign code; see `crawlfleet doctor`"
     outcomes = escapes.outcomes_as(None, level)
     assert len(outcomes) == len(attempts.ATTEMPTS) >= 30

@@ -23,7 +23,7 @@ from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe, users
-from crawlfleet.sandbox.folder import Premises
+from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import (
     Ear,
@@ -50,7 +50,7 @@ SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 
 @pytest.fixture(scope="module")
 def best() -> Isolation:
-    return offer_of(level_of(frozenset(probe.look().layers)))
+    return offer_of(level_of(frozenset(probe.detect().layers)))
 
 
 def with_sandbox(
@@ -58,7 +58,7 @@ def with_sandbox(
 ) -> T:
     async def main() -> T:
         sandbox = LocalSandbox(
-            isolation=offer, place=Premises(folder / "sandbox"), judge=refused_by_lists
+            isolation=offer, folder=SandboxFolder(folder / "sandbox"), check_egress=refused_by_lists
         )
         try:
             async with asyncio.timeout(120):
@@ -187,8 +187,8 @@ from pathlib import Path
 from tests.sandbox.test_limits import *
 async def main():
     level, folder = Level(sys.argv[1]), Path(sys.argv[2])
-    place = Premises(folder / "sandbox")
-    sandbox = LocalSandbox(isolation=offer_of(level), place=place, judge=refused_by_lists)
+    place = SandboxFolder(folder / "sandbox")
+    sandbox = LocalSandbox(isolation=offer_of(level), folder=place, check_egress=refused_by_lists)
     work = CellOrder(command=("/bin/sh", "-c", "touch x; echo; sleep 300"))
     cell, ear = await sandbox.start(work, Ear)
     while not ear.output[1]: await asyncio.sleep(0.01)
@@ -209,8 +209,8 @@ class Agent:
             text=True,
         )
         assert self._process.stdout is not None
-        warden = psutil.Process(int(self._process.stdout.readline()))
-        self.tree = [warden, *warden.children(recursive=True)]
+        supervisor = psutil.Process(int(self._process.stdout.readline()))
+        self.tree = [supervisor, *supervisor.children(recursive=True)]
         self.key = (folder / "sandbox" / "key").read_text()
         assert len(self.tree) >= 2
 
@@ -234,7 +234,7 @@ def test_what_a_killed_agent_leaves_is_swept_by_its_next_life(
     key, scratch = agent.key, Path(tempfile.gettempdir())
     if level is Level.L0 and os.geteuid() == 0:
         (uid,) = [path.stat().st_uid for path in scratch.glob(f"crawlfleet.{key}.*/scratch")]
-        assert uid > users.COMMON
+        assert uid > users.SHARED_UID
     agent.kill()
     with_sandbox(tmp_path, offer_of(level), _nothing)
     assert traces(key) == []
@@ -276,8 +276,8 @@ print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r
     async def main() -> Run:
         sandbox = LocalSandbox(
             isolation=offer,
-            place=Premises(tmp_path / "sandbox"),
-            judge=refused_by_lists,
+            folder=SandboxFolder(tmp_path / "sandbox"),
+            check_egress=refused_by_lists,
             hidden=(str(data),),
         )
         try:
@@ -291,7 +291,7 @@ print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r
     assert run.lines[0]["read"] in {"FileNotFoundError", "PermissionError"}
     assert run.lines[0]["write"] in {"OSError", "PermissionError"}
     assert (mine / "written").read_text() == "x"
-    owner = users.COMMON if Layer.OTHER_USER in offer.layers else os.getuid()
+    owner = users.SHARED_UID if Layer.OTHER_USER in offer.layers else os.getuid()
     assert (mine / "written").stat().st_uid == owner
 
 
@@ -340,8 +340,8 @@ def test_what_it_leaves_lends_nobody_its_rights(
     left = {path.name: path.stat() for path in mine.iterdir()}
     assert stat.S_IMODE(left["plain"].st_mode) == 0o755
     assert not [name for name, each in left.items() if each.st_mode & 0o6000]
-    assert {each.st_uid for each in left.values()} == {users.COMMON}
-    assert mine.stat().st_uid == users.COMMON
+    assert {each.st_uid for each in left.values()} == {users.SHARED_UID}
+    assert mine.stat().st_uid == users.SHARED_UID
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
@@ -420,8 +420,8 @@ def test_a_strict_umask_of_the_agent_does_no_harm(tmp_path: Path, best: Isolatio
 
 
 def test_one_worker_holds_a_folder_at_a_time(tmp_path: Path) -> None:
-    place = Premises(tmp_path / "sandbox")
+    place = SandboxFolder(tmp_path / "sandbox")
     with pytest.raises(Exception, match="in use by another worker"):
-        Premises(tmp_path / "sandbox")
+        SandboxFolder(tmp_path / "sandbox")
     place.close()
-    Premises(tmp_path / "sandbox").close()
+    SandboxFolder(tmp_path / "sandbox").close()

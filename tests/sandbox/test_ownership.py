@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from crawlfleet.sandbox import folder as premises
+from crawlfleet.sandbox import folder as sandbox_folder
 from crawlfleet.sandbox import ownership
 from crawlfleet.sandbox.kernel import cgroups
-from crawlfleet.sandbox.kernel.cgroups import FORGOTTEN_AFTER_S, GroupsV1, GroupsV2
+from crawlfleet.sandbox.kernel.cgroups import ABANDONED_AFTER_S, CgroupsV1, CgroupsV2
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -81,7 +81,7 @@ def test_a_copied_key_does_not_make_cells_of_the_living_ones_own(tmp_path: Path)
         assert not ownership.was_left(name, "k1")
         for each in (name, unknown, name_by(here())):
             (tmp_path / each).mkdir()
-        found = [group.entrances[0] for group in GroupsV2("k1", root=tmp_path).left()]
+        found = [group.procs_files[0] for group in CgroupsV2("k1", root=tmp_path).leftovers()]
         assert sorted(Path(each).parent.name for each in found) == sorted(
             [unknown, name_by(here())]
         )
@@ -96,12 +96,12 @@ def test_what_cannot_be_removed_holds_up_no_more_by_being_many(
     monkeypatch.setattr(cgroups, "time", clock)
     for number in range(50):
         (tmp_path / name_by(here(), key=f"k{number}", started=1) / "child").mkdir(parents=True)
-    found = list(GroupsV2("own", root=tmp_path).left())
+    found = list(CgroupsV2("own", root=tmp_path).leftovers())
     assert len(found) == 50
     assert cgroups.remove_all(found) == 50
-    assert sum(slept) < cgroups.REMOVE_WAIT_S + 2 * cgroups.LOOK_AGAIN_S
+    assert sum(slept) < cgroups.REMOVE_WAIT_S + 2 * cgroups.CHECK_INTERVAL_S
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    assert list(GroupsV2("own", root=tmp_path).left()) == []  # somebody else's
+    assert list(CgroupsV2("own", root=tmp_path).leftovers()) == []  # somebody else's
 
 
 def test_processes_of_others_are_not_mistaken_for_dead(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_processes_of_others_are_not_mistaken_for_dead(tmp_path: Path) -> None:
 
 
 def test_groups_of_nobody_known_go_when_they_have_been_empty_for_long(tmp_path: Path) -> None:
-    ages = {"old": 2 * FORGOTTEN_AFTER_S, "new": 60.0, "used": 2 * FORGOTTEN_AFTER_S}
+    ages = {"old": 2 * ABANDONED_AFTER_S, "new": 60.0, "used": 2 * ABANDONED_AFTER_S}
     for name, age_s in ages.items():
         for controller in ("memory", "cpu", "pids"):
             folder = tmp_path / controller / f"crawlfleet.other.{name}"
@@ -121,10 +121,10 @@ def test_groups_of_nobody_known_go_when_they_have_been_empty_for_long(tmp_path: 
                 (folder / "cgroup.procs").write_text("17\n")
             made_at = time.time() - age_s
             os.utime(folder, (made_at, made_at))
-    groups = GroupsV1("k1", root=tmp_path)
-    assert list(groups.left()) == []
-    (forgotten,) = groups.forgotten()
-    assert forgotten.drop()
+    groups = CgroupsV1("k1", root=tmp_path)
+    assert list(groups.leftovers()) == []
+    (abandoned,) = groups.abandoned()
+    assert abandoned.try_remove()
     assert sorted(path.name for path in (tmp_path / "cpu").iterdir()) == [
         "crawlfleet.other.new",
         "crawlfleet.other.used",
@@ -136,8 +136,8 @@ def test_scratch_folders_of_the_dead_go_and_those_of_others_stay(
 ) -> None:
     abroad = tmp_path / "abroad"
     abroad.mkdir()
-    monkeypatch.setattr(premises, "_open_to_all", lambda: abroad)
-    place = premises.Premises(tmp_path / "sandbox")
+    monkeypatch.setattr(sandbox_folder, "_shared_temporary", lambda: abroad)
+    place = sandbox_folder.SandboxFolder(tmp_path / "sandbox")
     gone = here()._replace(started=here().started - 1)
     dead, living = name_by(gone), name_by(here())
     other = name_by(gone, namespace=gone.namespace + 1)

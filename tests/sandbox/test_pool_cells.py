@@ -19,7 +19,7 @@ from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import Provision
-from crawlfleet.sandbox.folder import Premises
+from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import offer_of
 from crawlfleet.testing.executor_suite import Watch, make_assignment
@@ -81,10 +81,10 @@ def with_pool(
         settings = WorkerSettings(
             slots=2, python_allow=("usercode:*",), sandbox=SandboxSettings(**sandbox)
         )
-        place = Premises(folder / "sandbox")
+        place = SandboxFolder(folder / "sandbox")
         pool = ProcessPool(
             settings,
-            sandbox=LocalSandbox(isolation=isolation, place=place, judge=refused_by_lists),
+            sandbox=LocalSandbox(isolation=isolation, folder=place, check_egress=refused_by_lists),
             provide={"python": provide} if provide else None,
         )
         try:

@@ -15,7 +15,7 @@ from crawlfleet.sandbox import probe
 @pytest.mark.skipif(sys.platform != "linux", reason="layers are Linux's")
 def test_it_tries_every_layer_and_leaves_nothing() -> None:
     before = set(Path("/sys/fs/cgroup").glob("*/crawlfleet.probe-*"))
-    found = probe.look()
+    found = probe.detect()
     assert {*found.layers, *found.missing} == set(Layer)
     assert all(found.missing.values())
     assert {Layer.RLIMITS, Layer.WATCHDOG, Layer.NO_NEW_PRIVILEGES} <= {*found.layers}

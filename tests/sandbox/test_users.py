@@ -14,7 +14,7 @@ from crawlfleet.core.isolation import level_of
 from crawlfleet.model.isolation import Level
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
-from crawlfleet.sandbox.users import COMMON, Users
+from crawlfleet.sandbox.users import SHARED_UID, UserPool
 from crawlfleet.testing.cells import Ear, offer_of, run_in_cell, sandbox_in, script
 
 slow = [
@@ -65,7 +65,7 @@ def side_by_side(
     found = asyncio.run(main())
     uids = {each["uid"] for each in found}
     assert len(uids) == 2
-    assert min(uids) > COMMON
+    assert min(uids) > SHARED_UID
     return found
 
 
@@ -73,7 +73,7 @@ class TestInCells:
     pytestmark = slow
 
     def test_what_the_kernel_counts_by_user_is_not_taken_from_others(self, tmp_path: Path) -> None:
-        level = level_of(frozenset(probe.look().layers))
+        level = level_of(frozenset(probe.detect().layers))
         if level < Level.L3:
             pytest.skip(f"only {level} here")
         hold = script(HOLDER, files=1024)
@@ -105,11 +105,11 @@ class TestInCells:
                     assert run.code == 0, run
             return [path.stat().st_uid for path in shared.iterdir()]
 
-        assert asyncio.run(main()) == [COMMON, COMMON]
+        assert asyncio.run(main()) == [SHARED_UID, SHARED_UID]
 
 
 def test_a_user_is_free_again_when_its_cell_is_gone() -> None:
-    users = Users("k1")
+    users = UserPool("k1")
     first, second = users.take(), users.take()
     assert first != second
     users.give_back(first)
@@ -117,11 +117,11 @@ def test_a_user_is_free_again_when_its_cell_is_gone() -> None:
 
 
 def test_when_all_are_taken_the_common_one_is_left() -> None:
-    users = Users("k1")
+    users = UserPool("k1")
     taken = [users.take() for _ in range(306)]
-    assert len({*taken, COMMON}) == 307
-    assert users.take() == users.take() == COMMON
-    users.give_back(COMMON)
+    assert len({*taken, SHARED_UID}) == 307
+    assert users.take() == users.take() == SHARED_UID
+    users.give_back(SHARED_UID)
     users.give_back(taken[0])
     assert users.take() == taken[0]
-    assert users.take() == COMMON
+    assert users.take() == SHARED_UID

@@ -19,7 +19,7 @@ from crawlfleet.model.bundle import CAPABILITY as BUNDLES_OFFERED
 from crawlfleet.model.secret import CAPABILITY as SECRETS_TAKEN
 from crawlfleet.model.settings import Settings, WorkerSettings
 from crawlfleet.model.wire.node_protocol import PROTOCOL, Registration
-from crawlfleet.sandbox.open import open_sandbox
+from crawlfleet.sandbox.launcher import open_sandbox
 from crawlfleet.sandbox.removal import remove
 from crawlfleet.stop_signals import on_stop_signal
 from crawlfleet.tls import Trust, check_trust, without_pin
@@ -56,10 +56,10 @@ async def run_worker(
     sandbox = await open_sandbox(
         confined.level,
         choose=choose,
-        judge=refused_by_lists,
+        check_egress=refused_by_lists,
         folder=identity.with_suffix(".cells"),
         hidden=(str(config.data_dir(settings)), str(identity)),
-        spares=confined.spare_cells,
+        spare_cells=confined.spare_cells,
     )
     workshop = workshop_of(
         settings.worker,

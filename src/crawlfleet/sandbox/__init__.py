@@ -1,1 +1,1 @@
-"""Cells for foreign code: what the machine can hold it with, and how it is put there."""
+"""Cells for foreign code: what this machine can confine it with, and how a cell is started."""

@@ -1,8 +1,9 @@
-"""Whose something is that cells leave on a machine: told by its name.
+"""The owner of control groups and folders of cells, which their names state.
 
-A name has the key of the node, by which its next life finds again what is its own, and the process
-that made it. So what a dead worker left can be found although its data folder is gone, and with it
-the key; and what a living one uses is left alone, although a copy of that folder has the same key.
+A name has the key of the node, by which the next run of the worker finds what it made, and the
+process that made it. So a worker can remove what a dead worker left, even when the data folder with
+its key is gone; and it leaves alone what a living worker uses, even when a copy of that folder has
+the same key.
 """
 
 import contextlib
@@ -14,52 +15,52 @@ from typing import Final, NamedTuple
 from crawlfleet.telemetry import Component, logger
 
 PROC: Final = Path("/proc")
-_PROGRAM: Final = "crawlfleet"
+_PREFIX: Final = "crawlfleet"
 _PARTS: Final = 4
 _STATE, _START = 0, 19
-"""In the line of a process, after its name."""
+"""Fields of `/proc/PID/stat` after the name of the process."""
 _BOOT: Final = "sys/kernel/random/boot_id"
 _BOOT_DIGITS: Final = 12
 log = logger(Component.WORKER)
 
 
 class Owner(NamedTuple):
-    """A process. Its number means something in its namespace only, and only as long as it lives:
-    numbers are used again."""
+    """The process that made something. A process id is valid in its namespace only, and only while
+    the process lives: the kernel uses ids again."""
 
     boot: int
-    """Of the kernel: file systems are shared, and the first namespaces of all kernels have the same
-    numbers."""
+    """The boot id of the kernel: several kernels can share a file system, and the first namespaces
+    of all kernels have the same numbers."""
     namespace: int
     clock: int
-    """The namespace of its clock; 0 where there are none."""
+    """The time namespace; 0 on kernels without one."""
     pid: int
     started: int
-    """In ticks since the machine was, by that clock."""
+    """The start time, in clock ticks of that time namespace since boot."""
 
     def __str__(self) -> str:
         return "-".join((f"{self.boot:x}", *map(str, self[1:])))
 
 
 def prefix_of(key: str) -> str:
-    """How the names of all begin that a node has made."""
-    return f"{_PROGRAM}.{key}."
+    """Return the prefix of all names that a node gives."""
+    return f"{_PREFIX}.{key}."
 
 
 def name_of(key: str, id: str, proc: Path = PROC) -> str:
-    """The name of something that this process makes for a cell."""
+    """Return a name for something that this process makes for a cell."""
     owner = this_process(proc)
     return f"{prefix_of(key)}{owner}.{id}" if owner is not None else f"{prefix_of(key)}{id}"
 
 
 def is_ours(name: str) -> bool:
-    """Whether a name is one that this program gives."""
-    return name.startswith(f"{_PROGRAM}.")
+    """Whether crawlfleet gave this name."""
+    return name.startswith(f"{_PREFIX}.")
 
 
 def was_left(name: str, key: str, proc: Path = PROC) -> bool:
-    """Whether nobody can need what is called so: an earlier life of the node with this key made it,
-    or somebody who is dead for certain."""
+    """Whether the thing with this name is a leftover: an earlier run of the node with this key made
+    it, or a process that is certainly dead."""
     if not name.startswith(prefix_of(key)):
         return is_orphan(name, proc)
     owner = _read(name)
@@ -70,19 +71,19 @@ def was_left(name: str, key: str, proc: Path = PROC) -> bool:
 
 
 def is_orphan(name: str, proc: Path = PROC) -> bool:
-    """Whether who made what is called so is dead for certain. Nobody can tell of a process in
-    another namespace or of another kernel, nor of a name that does not say."""
+    """Whether the process that gave this name is certainly dead. It is `False` for a process of
+    another namespace or kernel, and for a name without a process."""
     owner = _read(name)
     return owner is not None and _lives(owner, proc) is False
 
 
 def this_process(proc: Path = PROC) -> Owner | None:
-    """The one that asks; `None` where what is mounted there shows other processes than its own."""
+    """Return the calling process; `None` when `proc` belongs to another PID namespace."""
     return _look_at_self(proc, os.getpid())
 
 
 def _lives(owner: Owner, proc: Path) -> bool | None:
-    """`None` when nobody can tell."""
+    """Whether a process lives; `None` when this process cannot know."""
     here = this_process(proc)
     if here is None or owner[:3] != here[:3]:
         return None
@@ -91,7 +92,7 @@ def _lives(owner: Owner, proc: Path) -> bool | None:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # somebody else's: it lives
+        pass  # it belongs to another user, so it lives
     state, started = _look(proc / str(owner.pid))
     return not (state in {"Z", "X"} or (started is not None and started != owner.started))
 
@@ -113,7 +114,7 @@ def _look_at_self(proc: Path, pid: int) -> Owner | None:
 
 @cache
 def _warn(key: str, pid: int) -> None:
-    """Once is enough."""
+    """Log a copied key once."""
     log.warning(
         "another worker has the same key: its cells are left alone",
         key=key,
@@ -123,7 +124,7 @@ def _warn(key: str, pid: int) -> None:
 
 
 def _look(process: Path) -> tuple[str, int | None]:
-    """The state of a process, and when it was started; not known where it cannot be read."""
+    """Return the state and the start time of a process; empty values when it cannot be read."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         # The name may hold anything, parentheses too; the rest follows the last one.
         after = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()

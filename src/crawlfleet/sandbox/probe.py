@@ -1,8 +1,8 @@
-"""Finds out what this machine can hold foreign code with, by trying each layer.
+"""Detects which layers of isolation this machine offers, by trying each one.
 
-Also a program: `python -m crawlfleet.sandbox.probe` prints what it found. It has to be one, since
-each try happens in a fork, and a process with threads cannot be forked safely. Versions of the
-kernel say little: containers, security modules and settings take layers away.
+It is also a program: `python -m crawlfleet.sandbox.probe` prints the result. Each try happens in a
+fork, and a process with threads cannot be forked safely, so `detect` runs the program. The version
+of the kernel is not enough: containers, security modules and settings take layers away.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from crawlfleet.model.isolation import Isolation, Layer, Limits
 from crawlfleet.sandbox import users
 from crawlfleet.sandbox.cell import filesystem, visible_files
 from crawlfleet.sandbox.kernel import landlock, seccomp, syscalls
-from crawlfleet.sandbox.kernel.cgroups import Groups, GroupsV1, GroupsV2
+from crawlfleet.sandbox.kernel.cgroups import Cgroups, CgroupsV1, CgroupsV2
 from crawlfleet.sandbox.spec import Bind, CellSpec
 
 WAIT_S: Final = 30.0
@@ -38,8 +38,8 @@ NAMESPACES: Final = (
 )
 
 
-def look() -> Isolation:
-    """What this machine offers, without a level; asks the program. Raises `SandboxFailed`."""
+def detect() -> Isolation:
+    """Return what this machine offers, without a level. Raises `SandboxFailed`."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "crawlfleet.sandbox.probe"],
@@ -54,35 +54,40 @@ def look() -> Isolation:
 
 
 def try_all() -> Isolation:
-    """Try every layer; to be called in a process without threads."""
+    """Try every layer. Call it in a process without threads."""
     os.umask(0o022)
     if sys.platform != "linux":
         return Isolation(layers=(Layer.RLIMITS,), missing={Layer.WATCHDOG: "this is no Linux"})
     missing: dict[Layer, str] = {}
     for layer, check in _checks().items():
-        if trouble := tried(check):
+        if trouble := error_of(check):
             missing[layer] = trouble
     layers = tuple(each for each in Layer if each not in missing)
     return Isolation(layers=layers, missing=missing)
 
 
-def tried(check: Callable[[], None]) -> str:
-    """What went wrong when a fork tried; empty when nothing did."""
-    told, tell = os.pipe()
+def runs_as_root(offer: Isolation) -> bool:
+    """Whether foreign code would have root's rights on this machine; then a worker refuses it."""
+    return os.geteuid() == 0 and not {Layer.OTHER_USER, Layer.MOUNT_NAMESPACE} & {*offer.layers}
+
+
+def error_of(check: Callable[[], None]) -> str:
+    """Run a check in a fork and return its error; empty when it succeeded."""
+    read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(told)
+        os.close(read_end)
         try:
             check()
         except BaseException as error:
-            os.write(tell, (str(error) or type(error).__name__).encode()[:1000])
+            os.write(write_end, (str(error) or type(error).__name__).encode()[:1000])
         finally:
             os._exit(0)
-    os.close(tell)
+    os.close(write_end)
     said = b""
-    while data := os.read(told, 4096):
+    while data := os.read(read_end, 4096):
         said += data
-    os.close(told)
+    os.close(read_end)
     _, status = os.waitpid(pid, 0)
     if status and not said:
         return f"the try ended with status {status}"
@@ -90,8 +95,8 @@ def tried(check: Callable[[], None]) -> str:
 
 
 def _checks() -> dict[Layer, Callable[[], None]]:
-    uid = None if tried(_become_another) else users.COMMON
-    agent = os.getppid()  # who asked: it and this are all that may be moved
+    uid = None if error_of(_become_another) else users.SHARED_UID
+    agent = os.getppid()  # the process that runs the program; only these two may be moved
     checks: dict[Layer, Callable[[], None]] = {
         Layer.RLIMITS: _limit,
         Layer.WATCHDOG: syscalls.adopt_orphans,
@@ -101,8 +106,8 @@ def _checks() -> dict[Layer, Callable[[], None]]:
         Layer.OTHER_USER: _become_another,
         Layer.USER_NAMESPACE: lambda: _own_users(uid),
         Layer.MOUNT_NAMESPACE: lambda: _build(uid),
-        Layer.CGROUP_V1: lambda: _enter(GroupsV1(_key())),
-        Layer.CGROUP_V2: lambda: _enter(GroupsV2(_key(), agent=agent)),
+        Layer.CGROUP_V1: lambda: _enter(CgroupsV1(_key())),
+        Layer.CGROUP_V2: lambda: _enter(CgroupsV2(_key(), agent=agent)),
     }
     for layer in NAMESPACES:
         checks[layer] = lambda layer=layer: _leave(layer, uid)  # type: ignore[misc]
@@ -123,7 +128,7 @@ def _forbid() -> None:
 
 def _filter() -> None:
     syscalls.forbid_new_privileges()
-    syscalls.install_filter(seccomp.program(own_world=True))
+    syscalls.install_filter(seccomp.program(own_namespaces=True))
     try:
         syscalls.unshare(0)
     except OSError as error:
@@ -144,20 +149,20 @@ def _restrict() -> None:
 
 def _become_another() -> None:
     os.setgroups([])
-    os.setresgid(users.COMMON, users.COMMON, users.COMMON)
-    os.setresuid(users.COMMON, users.COMMON, users.COMMON)
+    os.setresgid(users.SHARED_UID, users.SHARED_UID, users.SHARED_UID)
+    os.setresuid(users.SHARED_UID, users.SHARED_UID, users.SHARED_UID)
 
 
 def _own_users(uid: int | None) -> None:
     made = CellSpec(layers=(Layer.USER_NAMESPACE,), scratch="/", uid=uid)
-    filesystem.leave(made)
-    filesystem.become_nobody(made)
+    filesystem.enter_namespaces(made)
+    filesystem.drop_root(made)
     _expect(os.getuid() == (os.getuid() if uid is None else uid))
 
 
 def _leave(layer: Layer, uid: int | None) -> None:
     made = CellSpec(layers=(Layer.USER_NAMESPACE, layer), scratch="/", uid=uid)
-    filesystem.leave(made)
+    filesystem.enter_namespaces(made)
     _in_child(lambda: filesystem.set_up_network(made))
 
 
@@ -174,8 +179,8 @@ def _build(uid: int | None) -> None:
     )
 
     def see() -> None:
-        filesystem.build(made, base, None)
-        filesystem.become_nobody(made)
+        filesystem.build_root(made, base, None)
+        filesystem.drop_root(made)
         _expect(Path("/proc/self").exists() and not Path(base).exists())
         try:
             Path("/usr/crawlfleet").touch()
@@ -184,38 +189,38 @@ def _build(uid: int | None) -> None:
         raise OSError("the root could be written to")
 
     def go() -> None:
-        filesystem.leave(made)
+        filesystem.enter_namespaces(made)
         _in_child(see)
 
     try:
-        if trouble := tried(go):
+        if trouble := error_of(go):
             raise OSError(trouble)
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
 
-def _enter(groups: Groups) -> None:
+def _enter(groups: Cgroups) -> None:
     group = groups.make("probe", Limits(memory_mb=64, cpu_cores=1, pids=8))
     try:
 
         def enter() -> None:
-            for entrance in group.entrances:
+            for entrance in group.procs_files:
                 Path(entrance).write_text("0")
             _expect("crawlfleet." in Path("/proc/self/cgroup").read_text())
 
-        if trouble := tried(enter):
+        if trouble := error_of(enter):
             raise OSError(trouble)
     finally:
         group.remove_now()
 
 
 def _in_child(check: Callable[[], object]) -> None:
-    """In the next process, which is the first of a new namespace of processes."""
-    if trouble := tried(lambda: _quietly(check)):
+    """Run a check in a child, which is PID 1 of a new PID namespace."""
+    if trouble := error_of(lambda: _call(check)):
         raise OSError(trouble)
 
 
-def _quietly(check: Callable[[], object]) -> None:
+def _call(check: Callable[[], object]) -> None:
     check()
 
 

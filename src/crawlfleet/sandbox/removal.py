@@ -1,8 +1,8 @@
-"""Removes folders that foreign code has filled, whatever it did to keep them.
+"""Removes folders that hostile code has filled.
 
-Such code can leave folders that may not be entered, links in folders that may not be changed, and
-thousands of folders in each other. So nothing is reached by a path: every folder is opened where
-it is, links are never followed, and what lies deep is pulled up before it is removed.
+Such code can leave folders without permissions, links in folders that cannot be changed, and
+thousands of nested folders. So the removal uses no paths: it opens each folder relative to its
+parent, never follows links, and moves deep folders to the top before it removes them.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _READ: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove(folder: Path) -> bool:
-    """Remove a folder, or whatever is in its place; whether nothing is left."""
+    """Remove a folder, or a file in its place, and return whether it is gone."""
     with contextlib.suppress(OSError):
         _remove(folder)
     try:
@@ -27,11 +27,11 @@ def remove(folder: Path) -> bool:
 
 
 def open_up(name: str | Path, within: int | None = None) -> int:
-    """A folder to read, whatever its mode was; it is its owner's from now on. Raises `OSError`
-    when it is none, or somebody else's."""
+    """Open a folder for reading, after setting its mode to 0700. Raises `OSError` when it is no
+    folder or belongs to another user."""
     seen = os.open(name, _LOOK, dir_fd=within)
     try:
-        # By its descriptor: in the place of the name there may be a link by now.
+        # By its descriptor: a link may have replaced the name meanwhile.
         os.chmod(f"/proc/self/fd/{seen}", 0o700)  # noqa: PTH101 (no path)
         return os.open(".", _READ, dir_fd=seen)
     finally:
@@ -47,14 +47,14 @@ def _remove(folder: Path) -> None:
         while names := _names_in(top):
             removed = [_remove_within(top, name) for name in names]
             if not any(removed):
-                return  # somebody else's, or busy
+                return  # they belong to another user, or are busy
     finally:
         os.close(top)
     folder.rmdir()
 
 
 def _remove_within(top: int, name: str) -> bool:
-    """One thing of the top; the folders in it come to the top, and have their turn there."""
+    """Remove one entry of the top folder; subfolders of it are moved to the top first."""
     with contextlib.suppress(IsADirectoryError, PermissionError):
         os.unlink(name, dir_fd=top)
         return True

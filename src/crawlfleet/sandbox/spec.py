@@ -1,7 +1,6 @@
-"""What the agent tells a process that is about to become a cell, and what it hears from there.
+"""The messages between the agent and the process that becomes a cell.
 
-The two talk over a pair of sockets of their own. The agent's end is also the lifeline: when it
-closes, for whatever reason, the cell ends.
+They go over a pair of sockets. The agent's end is also the lifeline: when it closes, the cell ends.
 """
 
 from typing import Final
@@ -12,70 +11,70 @@ from crawlfleet.model.isolation import Layer
 
 
 class Bind(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something of the machine's files that the cell sees, at the same place."""
+    """A file or folder of the machine that the cell sees at the same path."""
 
     path: str
     own: bool = False
-    """Whether it shows as the cell's own, so that it can be read although it is root's."""
+    """Whether the cell's user owns it inside, so that it can read files of root."""
     write: bool = False
-    """Whether it may be changed."""
+    """Whether the cell may change it."""
 
 
 class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A cell, down to its last path."""
+    """The complete specification of a cell."""
 
     layers: tuple[Layer, ...]
     module: str = ""
-    """Whose `main` is called; or else a command is run."""
+    """The module whose `main` is called; when empty, `command` is run."""
     command: tuple[str, ...] = ()
     variables: dict[str, str] = {}
     scratch: str
-    """Its folder: made here and gone with the cell where it has mounts of its own, else there."""
+    """The scratch folder. With a mount namespace it lies in the cell's root and is gone with it."""
     folder: str = ""
-    """Where it starts, if not there."""
+    """The working folder; the scratch folder when empty."""
     measured: tuple[str, ...] = ()
-    """Folders that the watchdog measures: no file system bounds them."""
+    """Folders that the supervisor measures, because no file system limits their size."""
     rlimits: dict[str, int] = {}
-    """By the names of the module `resource`."""
+    """Limits of each process, by their names in the module `resource`."""
     memory_bytes: int | None = None
-    """More than this of all its processes together, and the watchdog ends it."""
+    """The supervisor ends the cell when its processes together use more memory than this."""
     disk_bytes: int | None = None
     uid: int | None = None
-    """Whom to become, if not to stay."""
+    """The user to become; `None` keeps the user of the agent."""
     groups: tuple[str, ...] = ()
-    """Control groups to enter: their files `cgroup.procs`."""
+    """The files to write `0` to, to enter the control groups."""
     base: str = ""
-    """An empty folder of the agent's, over which the cell's root is mounted."""
+    """An empty folder of the agent; the cell's root is mounted over it."""
     binds: tuple[Bind, ...] = ()
     links: dict[str, str] = {}
-    """Symbolic links of its root, such as `/bin` to `usr/bin`."""
+    """The symbolic links of the root, such as `/bin` to `usr/bin`."""
     hidden: tuple[str, ...] = ()
-    """What must not be seen, although it lies in something that may."""
+    """Paths that the cell must not see, even below a folder that it sees."""
     readable: tuple[str, ...] = ()
-    """What Landlock lets it read, and run."""
+    """The paths that Landlock lets the cell read and execute."""
     writable: tuple[str, ...] = ()
     proxy_port: int = 0
-    """Where it finds the agent's proxy; nowhere when 0."""
+    """The port of the agent's proxy; 0 when there is none."""
     waits: bool = False
-    """Whether it is made ahead: its work begins when the agent says so."""
+    """Whether the cell is prepared: its work begins after the message `GO`."""
 
 
-class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What comes from a cell: once that it has begun or failed, and once how it ended."""
+class CellStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a cell reports: once that it began or failed, and once how it ended."""
 
     begun: int = 0
-    """The process that watches over it, as this machine counts."""
+    """The process id of the supervisor on this machine."""
     failed: str = ""
     ended: int | None = None
-    """Its exit code, or the negative number of a signal."""
+    """The exit code of the work, or the negative number of a signal."""
     reason: str = ""
 
 
 GO: Final = b"go"
-"""What a cell that waits is told when its work begins."""
-_words = msgspec.json.Decoder(Word)
+"""The message by which the work of a prepared cell begins."""
+_statuses = msgspec.json.Decoder(CellStatus)
 _specs = msgspec.json.Decoder(CellSpec)
 encode = msgspec.json.encode
 replace = msgspec.structs.replace
-decode_word = _words.decode
+decode_status = _statuses.decode
 decode_spec = _specs.decode

@@ -1,32 +1,33 @@
-"""Whom the cells of a worker that is root become: each somebody else.
+"""The user ids of cells, where the worker is root: each running cell is a different user.
 
-The kernel counts many things by user (watches of files, pages of pipes, files on their way between
+The kernel counts many things by user (file watches, pipe pages, files in flight between
 processes), and lets processes of one user stop and read each other where nothing else forbids it.
-So two cells that run at once have no user in common.
+So two cells that run at the same time never share a user.
 """
 
 from collections import deque
 from typing import Final
 
-COMMON: Final = 60_877
-"""Whose the folders are that several cells write to; and nothing else."""
-_OWN: Final = range(60_878, 61_184)
-"""Nobody has these numbers, and nothing belongs to them: Debian and systemd give out others."""
+SHARED_UID: Final = 60_877
+"""The owner of folders that several cells write to; it owns nothing else."""
+_UIDS: Final = range(60_878, 61_184)
+"""Unassigned numbers that own nothing: Debian and systemd allocate from other ranges."""
 
 
-class Users:
-    """Those that are free."""
+class UserPool:
+    """The free user ids of one node."""
 
     def __init__(self, key: str) -> None:
-        """By the `key` of a node: those of one machine begin at different ones."""
-        begin = sum(key.encode()) * 31 % len(_OWN)
-        self._free = deque([*_OWN[begin:], *_OWN[:begin]])
+        """Start at a position that depends on the node's `key`, since nodes of one machine share
+        the range."""
+        begin = sum(key.encode()) * 31 % len(_UIDS)
+        self._free = deque([*_UIDS[begin:], *_UIDS[:begin]])
 
     def take(self) -> int:
-        """One that no cell is; the common one when there are more cells than that."""
-        return self._free.popleft() if self._free else COMMON
+        """Return an id that no cell uses, or `SHARED_UID` when there are more cells than ids."""
+        return self._free.popleft() if self._free else SHARED_UID
 
     def give_back(self, uid: int) -> None:
-        """Nothing runs as that user any more. It is the first to be used again."""
-        if uid != COMMON:
+        """Free a user id that no process uses any more; it is the next one to be taken."""
+        if uid != SHARED_UID:
             self._free.appendleft(uid)

@@ -26,11 +26,11 @@ from crawlfleet.core.network.egress import refused_by_lists
 from crawlfleet.model.isolation import Egress, Isolation, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
-from crawlfleet.sandbox.folder import Premises
+from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
 
 PATIENCE_S: Final = 60.0
-LOOK_AGAIN_S: Final = 0.002
+CHECK_INTERVAL_S: Final = 0.002
 MEGABYTE: Final = 1 << 20
 BITS_OF_A_MEGABIT: Final = 1e6
 
@@ -134,7 +134,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 def offer_of(level: Level | None = None) -> Isolation:
     """What this machine, as this user, offers at a level, or at its best."""
-    found = probe.look()
+    found = probe.detect()
     offer, lacking = at_level(level or level_of(frozenset(found.layers)), found)
     assert not lacking, f"{level} lacks {lacking}"
     return offer
@@ -146,7 +146,10 @@ async def sandbox_in(
 ) -> AsyncIterator[LocalSandbox]:
     """A sandbox whose own folder is there; all its cells are ended with the block."""
     sandbox = LocalSandbox(
-        isolation=offer, place=Premises(folder), judge=refused_by_lists, spares=spares
+        isolation=offer,
+        folder=SandboxFolder(folder),
+        check_egress=refused_by_lists,
+        spare_cells=spares,
     )
     try:
         yield sandbox
@@ -228,13 +231,13 @@ async def tree_gone_s(sandbox: LocalSandbox, processes: int) -> float:
     try:
         async with asyncio.timeout(PATIENCE_S):
             while ear.output[1].count(b"\n") < processes:  # noqa: ASYNC110 (no one tells)
-                await asyncio.sleep(LOOK_AGAIN_S)
+                await asyncio.sleep(CHECK_INTERVAL_S)
         tree = psutil.Process(cell.get_pid()).children(recursive=True)
         assert len(tree) >= processes
         began = time.monotonic()
         clearing = asyncio.create_task(cell.clear())
         while any(map(runs, tree)):  # noqa: ASYNC110 (no one tells)
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
         took_s = time.monotonic() - began
         await clearing
     finally:

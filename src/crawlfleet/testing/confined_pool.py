@@ -57,14 +57,14 @@ async def measure_residue(folder: Path, offer: Isolation, executions: int) -> Re
         began = time.monotonic()
         await asyncio.gather(run(executions // 2), run(executions - executions // 2))
         seconds = time.monotonic() - began
-        await sandbox.rest()
+        await sandbox.drop_prepared()
         left = await left_since(folder, key, before)
     return Residue(executions=executions, seconds=seconds, left=left)
 
 
 async def _at_rest(sandbox: LocalSandbox, folder: Path, key: str) -> Leavings:
     """What there is when nothing waits for work, and all that was at work is cleared away."""
-    await sandbox.rest()
+    await sandbox.drop_prepared()
     seen = look_around(folder, key)
     while True:
         await asyncio.sleep(PAUSE_S)

@@ -14,11 +14,11 @@ from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox.cell.cell import LocalCell
-from crawlfleet.sandbox.cell.plan import SCRATCH, Plans, WayOut
-from crawlfleet.sandbox.folder import Premises
-from crawlfleet.sandbox.kernel.cgroups import Group
+from crawlfleet.sandbox.cell.plan import SCRATCH, CellPlanner, ProxyAddress
+from crawlfleet.sandbox.folder import SandboxFolder
+from crawlfleet.sandbox.kernel.cgroups import Cgroup
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.sandbox.spec import CellSpec, Word, encode
+from crawlfleet.sandbox.spec import CellSpec, CellStatus, encode
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -35,7 +35,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_doors_that_come_when_nobody_waits_for_them_are_closed() -> None:
+def test_a_proxy_socket_that_comes_after_the_end_are_closed() -> None:
     async def scenario() -> None:
         before = open_files()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -45,7 +45,7 @@ def test_doors_that_come_when_nobody_waits_for_them_are_closed() -> None:
         await asyncio.sleep(0)
         number, door = number_of_an_ended_process(), socket.create_server(("127.0.0.1", 0))
         where = door.getsockname()
-        socket.send_fds(theirs, [encode(Word(begun=1))], [number, door.fileno()])
+        socket.send_fds(theirs, [encode(CellStatus(begun=1))], [number, door.fileno()])
         os.close(number)
         door.close()
         theirs.close()
@@ -63,7 +63,7 @@ def test_files_that_nobody_asked_for_are_closed() -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         cell = LocalCell(ours, has_namespace=False)
         number = number_of_an_ended_process()
-        for data in (encode(Word(begun=1)), encode(Word(begun=1)), b"nonsense"):
+        for data in (encode(CellStatus(begun=1)), encode(CellStatus(begun=1)), b"nonsense"):
             socket.send_fds(theirs, [data], [number])
         os.close(number)
         theirs.close()
@@ -73,7 +73,7 @@ def test_files_that_nobody_asked_for_are_closed() -> None:
     asyncio.run(scenario())
 
 
-class Stuck(Group):
+class Stuck(Cgroup):
     """A control group in which something cannot end, until it can."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Stuck(Group):
     async def remove(self) -> bool:
         return self.is_free
 
-    def drop(self, *, by_force: bool = False) -> bool:
+    def try_remove(self, *, by_force: bool = False) -> bool:
         self.tries += 1
         return self.is_free
 
@@ -94,7 +94,7 @@ def test_a_group_that_cannot_be_removed_yet_is_tried_again_with_the_next_cells(
 ) -> None:
     async def scenario() -> None:
         sandbox = LocalSandbox(
-            isolation=Isolation(), place=Premises(tmp_path), judge=refused_by_lists
+            isolation=Isolation(), folder=SandboxFolder(tmp_path), check_egress=refused_by_lists
         )
         stuck = Stuck()
         tries = []
@@ -124,7 +124,7 @@ def test_its_end_goes_on_though_whoever_waits_for_it_is_cancelled() -> None:
             await may_go_on.wait()
             removed.append(what)
 
-        cell.traces += [lambda: remove("first"), lambda: remove("second")]
+        cell.cleanups += [lambda: remove("first"), lambda: remove("second")]
         first, second = (asyncio.create_task(cell.clear()) for _ in range(2))
         await asyncio.sleep(0.01)
         first.cancel()
@@ -142,13 +142,13 @@ def test_its_end_goes_on_though_whoever_waits_for_it_is_cancelled() -> None:
 def test_no_cell_is_made_once_the_sandbox_is_closed(tmp_path: Path) -> None:
     async def scenario() -> None:
         sandbox = LocalSandbox(
-            isolation=Isolation(), place=Premises(tmp_path), judge=refused_by_lists
+            isolation=Isolation(), folder=SandboxFolder(tmp_path), check_egress=refused_by_lists
         )
         await sandbox.close()
         await sandbox.open()
         with pytest.raises(SandboxFailed, match="shutting down"):
             await sandbox.start(CellOrder(command=("true",)), asyncio.SubprocessProtocol)
-        assert sandbox._nest._nursery is None
+        assert sandbox._forkserver._process is None
         assert sandbox._cells == set()
 
     asyncio.run(scenario())
@@ -161,14 +161,14 @@ def test_a_hidden_file_in_a_folder_that_cells_see_is_refused(tmp_path: Path) -> 
     secret = shop / "node.json"
 
     def plan(*hidden: Path) -> CellSpec:
-        plans = Plans(
+        plans = CellPlanner(
             (Layer.MOUNT_NAMESPACE,),
             base=str(tmp_path / "base"),
             hidden=tuple(map(str, hidden)),
             kept={},
             environ={},
         )
-        return plans.make(CellOrder(readable=(str(shop),)), SCRATCH, WayOut())
+        return plans.make(CellOrder(readable=(str(shop),)), SCRATCH, ProxyAddress())
 
     for _ in range(2):
         with pytest.raises(SandboxFailed, match="must not be seen"):

@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.sandbox.cell.cell import LocalCell
-from crawlfleet.sandbox.cell.prepared_cells import Spares
+from crawlfleet.sandbox.cell.prepared_cells import PreparedCells
 from crawlfleet.sandbox.spec import Bind, CellSpec
 
 T = TypeVar("T")
@@ -57,11 +57,11 @@ def plan(name: str, *binds: str) -> CellSpec:
 
 
 def with_spares(
-    scenario: Callable[[Spares, Maker], Awaitable[T]], *, most: int = 1, keep_s: float = 60
+    scenario: Callable[[PreparedCells, Maker], Awaitable[T]], *, most: int = 1, keep_s: float = 60
 ) -> T:
     async def main() -> T:
         maker = Maker()
-        spares = Spares(maker.make, maker.discard, most=most, pause_s=0, keep_s=keep_s)
+        spares = PreparedCells(maker.make, maker.discard, max_cells=most, pause_s=0, keep_s=keep_s)
         try:
             async with asyncio.timeout(30):
                 return await scenario(spares, maker)
@@ -79,7 +79,7 @@ async def settled() -> None:
 
 
 def test_what_was_asked_for_again_is_there_the_next_time_and_each_cell_is_given_once() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> list[LocalCell | None]:
+    async def scenario(spares: PreparedCells, maker: Maker) -> list[LocalCell | None]:
         taken = []
         for _ in range(5):
             taken.append(await spares.take(plan("a")))
@@ -93,7 +93,7 @@ def test_what_was_asked_for_again_is_there_the_next_time_and_each_cell_is_given_
 
 
 def test_whoever_comes_while_one_is_made_waits_for_it() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         taking = await taking_what_is_being_made(spares, maker)
         assert not taking.done()
         maker.may_make.set()
@@ -103,7 +103,7 @@ def test_whoever_comes_while_one_is_made_waits_for_it() -> None:
 
 
 def test_work_of_many_kinds_has_no_cells_made_for_nothing() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         for number in range(40):
             await spares.take(plan(str(number)))
         assert maker.begun == 0
@@ -123,7 +123,7 @@ def test_none_is_given_that_has_ended_or_would_see_something_else(tmp_path: Path
     folder.mkdir()
     wanted = plan("a", str(folder))
 
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         for _ in range(2):
             await spares.take(wanted)
         await settled()
@@ -142,7 +142,7 @@ def test_none_is_given_that_has_ended_or_would_see_something_else(tmp_path: Path
 
 
 def test_none_is_made_while_the_work_comes_in() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         for _ in range(20):
             assert await spares.take(plan("a")) is None
         assert maker.begun == 0
@@ -155,7 +155,7 @@ def test_none_is_made_while_the_work_comes_in() -> None:
 
 
 def test_one_that_nobody_takes_is_ended_after_a_while() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         for _ in range(2):
             await spares.take(plan("a"))
         while not maker.discarded:
@@ -166,7 +166,7 @@ def test_one_that_nobody_takes_is_ended_after_a_while() -> None:
 
 
 def test_where_none_can_be_made_whoever_asks_makes_one_for_itself() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         maker.fails = True
         for _ in range(4):
             assert await spares.take(plan("a")) is None
@@ -177,7 +177,7 @@ def test_where_none_can_be_made_whoever_asks_makes_one_for_itself() -> None:
 
 @pytest.mark.parametrize("is_made", [True, False])
 def test_all_are_ended_with_the_sandbox(is_made: bool) -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         await spares.take(plan("a"))
         if not is_made:
             maker.may_make.clear()
@@ -191,7 +191,7 @@ def test_all_are_ended_with_the_sandbox(is_made: bool) -> None:
 
 
 async def taking_what_is_being_made(
-    spares: Spares, maker: Maker
+    spares: PreparedCells, maker: Maker
 ) -> "asyncio.Task[LocalCell | None]":
     """Somebody waits for a spare that is not ready."""
     await spares.take(plan("a"))
@@ -204,7 +204,7 @@ async def taking_what_is_being_made(
 
 
 def test_whoever_gives_up_ends_what_was_made_for_it() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         taking = await taking_what_is_being_made(spares, maker)
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -216,7 +216,7 @@ def test_whoever_gives_up_ends_what_was_made_for_it() -> None:
 
 
 def test_whoever_gives_up_when_it_is_just_there_ends_it() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         taking = await taking_what_is_being_made(spares, maker)
         maker.may_make.set()
         asyncio.get_running_loop().call_soon(taking.cancel)
@@ -230,7 +230,7 @@ def test_whoever_gives_up_when_it_is_just_there_ends_it() -> None:
 
 
 def test_none_is_made_or_given_once_they_are_closed() -> None:
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         for _ in range(2):
             await spares.take(plan("a"))
         await settled()
@@ -248,7 +248,7 @@ def test_none_is_given_that_hides_what_is_no_longer_there(tmp_path: Path) -> Non
     secret.write_text("1")
     wanted = msgspec.structs.replace(plan("a"), hidden=(str(secret),))
 
-    async def scenario(spares: Spares, maker: Maker) -> None:
+    async def scenario(spares: PreparedCells, maker: Maker) -> None:
         for _ in range(2):
             await spares.take(wanted)
         await settled()

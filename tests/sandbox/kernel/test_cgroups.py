@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.model.isolation import Limits
-from crawlfleet.sandbox.kernel.cgroups import GroupsV1, GroupsV2
+from crawlfleet.sandbox.kernel.cgroups import CgroupsV1, CgroupsV2
 
 LIMITS = Limits(cpu_cores=1.5, memory_mb=256, pids=32)
 
@@ -71,9 +71,9 @@ def test_v2_limits_are_written_into_a_group_of_the_cell(
     proc = proc_with(tmp_path / "proc", "0::/system.slice/worker.service\n")
     home = tmp_path / "cgroup" / "system.slice" / "worker.service"
     like_v2(home, controllers="cpu memory pids", procs="17\n18\n")
-    group = GroupsV2("k1", root=tmp_path / "cgroup", proc=proc, agent=17).make("c1", LIMITS)
+    group = CgroupsV2("k1", root=tmp_path / "cgroup", proc=proc, agent=17).make("c1", LIMITS)
     made = home / "crawlfleet.k1.c1"
-    assert group.entrances == (str(made / "cgroup.procs"),)
+    assert group.procs_files == (str(made / "cgroup.procs"),)
     assert (made / "memory.max").read_text() == str(256 << 20)
     assert (made / "memory.swap.max").read_text() == "0"
     assert (made / "memory.oom.group").read_text() == "1"
@@ -93,7 +93,7 @@ def test_v2_at_the_top_of_a_container_makes_room_first(
     proc = proc_with(tmp_path / "proc", "0::/\n")
     top = tmp_path / "cgroup"
     like_v2(top, controllers="cpu memory pids", procs="17\n", is_real_root=is_real_root)
-    GroupsV2("k1", root=top, proc=proc, agent=17).make("c1", LIMITS)
+    CgroupsV2("k1", root=top, proc=proc, agent=17).make("c1", LIMITS)
     assert (top / "agent").is_dir() is not is_real_root
     assert (top / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
 
@@ -104,7 +104,7 @@ def test_v2_moves_nobody_elses_processes(tmp_path: Path, procs: str) -> None:
     home = tmp_path / "cgroup" / "session.scope"
     like_v2(home, controllers="cpu memory pids", procs=procs)
     with pytest.raises(PermissionError, match="holds processes of others"):
-        GroupsV2("k1", root=tmp_path / "cgroup", proc=proc, agent=17).make("c1", LIMITS)
+        CgroupsV2("k1", root=tmp_path / "cgroup", proc=proc, agent=17).make("c1", LIMITS)
     assert not (home / "agent").exists()
     assert (home / "cgroup.subtree_control").read_text() == ""
 
@@ -117,7 +117,7 @@ def test_v2_finds_its_place_again_from_the_leaf(
     home = tmp_path / "cgroup" / "worker.service"
     like_v2(home / "agent", controllers="", procs="17\n")
     like_v2(home, controllers="cpu memory pids", given="cpu memory pids")
-    GroupsV2("k1", root=tmp_path / "cgroup", proc=proc).make("c1", LIMITS)
+    CgroupsV2("k1", root=tmp_path / "cgroup", proc=proc).make("c1", LIMITS)
     assert (home / "crawlfleet.k1.c1").is_dir()
     assert (home / "cgroup.subtree_control").read_text() == "cpu memory pids"
 
@@ -126,7 +126,7 @@ def test_v2_without_controllers_is_refused_and_leaves_nothing(tmp_path: Path) ->
     proc = proc_with(tmp_path / "proc", "0::/\n")
     like_v2(tmp_path / "cgroup", controllers="hugetlb")
     with pytest.raises(OSError, match="no controller memory, cpu, pids"):
-        GroupsV2("k1", root=tmp_path / "cgroup", proc=proc).make("c1", LIMITS)
+        CgroupsV2("k1", root=tmp_path / "cgroup", proc=proc).make("c1", LIMITS)
     assert not list((tmp_path / "cgroup").glob("crawlfleet*"))
 
 
@@ -137,7 +137,7 @@ def test_v2_kills_by_one_write_and_reads_what_the_kernel_counted(
     KernelLike(monkeypatch, names)
     proc = proc_with(tmp_path / "proc", "0::/\n")
     like_v2(tmp_path / "cgroup", controllers="cpu memory pids", given="cpu memory pids")
-    group = GroupsV2("k1", root=tmp_path / "cgroup", proc=proc).make("c1", LIMITS)
+    group = CgroupsV2("k1", root=tmp_path / "cgroup", proc=proc).make("c1", LIMITS)
     made = tmp_path / "cgroup" / "crawlfleet.k1.c1"
     assert group.excess() == ""
     (made / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
@@ -163,8 +163,8 @@ def test_v1_limits_are_written_below_the_groups_of_the_agent(
     for home in (root / "memory" / "mine", root / "cpu", root / "pids"):
         home.mkdir(parents=True)
         (home / "cgroup.procs").touch()
-    group = GroupsV1("k1", root=root, proc=proc).make("c1", LIMITS)
-    assert [Path(each).name for each in group.entrances] == ["tasks"] * 3
+    group = CgroupsV1("k1", root=root, proc=proc).make("c1", LIMITS)
+    assert [Path(each).name for each in group.procs_files] == ["tasks"] * 3
     limit = root / "memory" / "mine" / "crawlfleet.k1.c1" / "memory.limit_in_bytes"
     assert limit.read_text() == str(256 << 20)
     assert (root / "cpu" / "crawlfleet.k1.c1" / "cpu.cfs_quota_us").read_text() == "150000"
@@ -176,7 +176,7 @@ def test_only_what_carries_the_key_is_found_again(tmp_path: Path) -> None:
     for name in ("crawlfleet.k1.a", "crawlfleet.k1.b", "crawlfleet.k2.a", "crawlfleet.k11.a"):
         (tmp_path / "memory" / "somewhere" / name).mkdir(parents=True)
         (tmp_path / "cpu" / name).mkdir(parents=True)
-    groups = list(GroupsV1("k1", root=tmp_path).left())
+    groups = list(CgroupsV1("k1", root=tmp_path).leftovers())
     assert len(groups) == 2
     assert all(asyncio.run(group.remove()) for group in groups)
     left = sorted(path.name for path in (tmp_path / "cpu").iterdir())

@@ -63,7 +63,9 @@ def with_proxy(
         dialler = None
         if book is not None:
             dialler = Dialler(allow_private=rules.allow_private, connect_s=5, names=Names(book))
-        proxy = EgressProxy(rules, judge=refused_by_lists, password=password, dialler=dialler)
+        proxy = EgressProxy(
+            rules, check_egress=refused_by_lists, password=password, dialler=dialler
+        )
         door = socket.create_server(("127.0.0.1", 0))
         port = door.getsockname()[1]
         await proxy.open(door)
@@ -446,7 +448,7 @@ def test_a_cell_has_its_own_number_of_connections_and_takes_none_of_others() -> 
     few = Egress(allow_private=True, connections=2)
 
     async def scenario(proxy: EgressProxy, port: int, server: int) -> list[bytes]:
-        other = EgressProxy(few, judge=refused_by_lists)
+        other = EgressProxy(few, check_egress=refused_by_lists)
         door = socket.create_server(("127.0.0.1", 0))
         others_port = door.getsockname()[1]
         await other.open(door)

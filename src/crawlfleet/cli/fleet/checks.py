@@ -103,17 +103,16 @@ def event_loop() -> Check:
 
 def sandbox() -> Check:
     """How well foreign code can be held here; each layer is tried."""
-    from crawlfleet.sandbox import open as opening
     from crawlfleet.sandbox import probe
 
     try:
-        found = probe.look()
+        found = probe.detect()
     except SandboxFailed as error:
         return problem("sandbox", str(error), "run `python -m crawlfleet.sandbox.probe`")
     level = level_of(frozenset(found.layers))
     offer, _ = at_level(level, found)
     shown = f"{level}: {', '.join(offer.layers)}"
-    if opening.runs_as_root(offer):
+    if probe.runs_as_root(offer):
         why = found.missing.get(Layer.OTHER_USER, "missing")
         return problem(
             "sandbox",

@@ -1,4 +1,7 @@
-"""A cell as the agent sees it: pipes, a lifeline, and an end that is certain."""
+"""The agent's side of a cell: its pipes, its control socket, and its end.
+
+The agent's end of the control socket is the lifeline: when it closes, the cell ends.
+"""
 
 import asyncio
 import contextlib
@@ -12,22 +15,22 @@ from typing import Any, Final, cast
 import msgspec
 
 from crawlfleet.errors import SandboxFailed
-from crawlfleet.sandbox.kernel.cgroups import Group
+from crawlfleet.sandbox.kernel.cgroups import Cgroup
 from crawlfleet.sandbox.network.proxy import EgressProxy
-from crawlfleet.sandbox.spec import Word, decode_word
+from crawlfleet.sandbox.spec import CellStatus, decode_status
 
-WORD_BYTES: Final = 1 << 14
-MOST_FDS: Final = 8
+STATUS_BYTES: Final = 1 << 14
+MAX_FDS: Final = 8
 BEGIN_WAIT_S: Final = 20.0
 CLEAR_WAIT_S: Final = 5.0
-LOOK_AGAIN_S: Final = 0.002
+CHECK_INTERVAL_S: Final = 0.002
 
-Traces = Callable[[], Awaitable[None]]
-"""Removes what is left of a cell, once nothing of it runs."""
+Cleanup = Callable[[], Awaitable[None]]
+"""Removes something that a cell left, after all its processes have ended."""
 
 
-class _Inlet(asyncio.Protocol):
-    """What comes out of one pipe of the cell."""
+class _ReadPipe(asyncio.Protocol):
+    """Passes the output of one pipe of the cell to its listener."""
 
     def __init__(self, listener: asyncio.SubprocessProtocol, fd: int) -> None:
         self._listener, self._fd = listener, fd
@@ -39,7 +42,9 @@ class _Inlet(asyncio.Protocol):
         self._listener.pipe_connection_lost(self._fd, error)
 
 
-class _Outlet(asyncio.BaseProtocol):
+class _WritePipe(asyncio.BaseProtocol):
+    """Passes the state of the cell's stdin to its listener."""
+
     def __init__(self, listener: asyncio.SubprocessProtocol) -> None:
         self._listener = listener
 
@@ -54,12 +59,12 @@ class _Outlet(asyncio.BaseProtocol):
 
 
 class LocalCell:
-    """A `Cell` on this machine; `begin` completes it."""
+    """A `Cell` on this machine; it is usable after `begin`."""
 
     def __init__(self, control: socket.socket, *, has_namespace: bool) -> None:
         self._control = control
         self._has_namespace = has_namespace
-        self._begun: asyncio.Future[Word] = asyncio.get_running_loop().create_future()
+        self._begun: asyncio.Future[CellStatus] = asyncio.get_running_loop().create_future()
         self._gone = asyncio.Event()
         self._pid = 0
         self._pidfd: int | None = None
@@ -70,50 +75,49 @@ class LocalCell:
         self._clearing: asyncio.Task[None] | None = None
         self._is_killed = False
         self.uid: int | None = None
-        """Whom it becomes, if not to stay this user."""
+        """The user that it becomes; `None` keeps the user of the agent."""
         self.pipes: tuple[int, ...] = ()
-        """Our ends of its stdin, stdout and stderr, until somebody listens to them."""
+        """The agent's ends of its stdin, stdout and stderr, until `connect`."""
         self.proxy_socket: socket.socket | None = None
         """The listening socket of its proxy. `clear` closes it, also before anything listens."""
-        self.group: Group | None = None
-        """Its control group, where it has one."""
+        self.group: Cgroup | None = None
+        """Its control group; `None` without one."""
         self.has_left_group = False
-        """Whether that is still there although the cell was cleared: something in it cannot end."""
+        """Whether the control group outlived `clear`: a process in it cannot end yet."""
         self.proxy: EgressProxy | None = None
-        """Its way out."""
+        """The proxy by which it reaches the network; `None` without network."""
         self.shares_folders = False
-        """Whether others see what it writes."""
+        """Whether it writes to folders that other cells see."""
         self.is_made_ahead = False
-        self.traces: list[Traces] = []
-        """What else is to be removed when it is gone: the last of them first."""
+        self.cleanups: list[Cleanup] = []
+        """Called by `clear` when all processes have ended, the last one first."""
         control.setblocking(False)
-        asyncio.get_running_loop().add_reader(control.fileno(), self._hear)
+        asyncio.get_running_loop().add_reader(control.fileno(), self._receive)
 
     async def begin(self) -> None:
-        """Wait until the work begins; raises `SandboxFailed`."""
+        """Wait until the work has begun, or waits. Raises `SandboxFailed`."""
         try:
             async with asyncio.timeout(BEGIN_WAIT_S):
-                word = await self._begun
+                status = await self._begun
         except TimeoutError:
             raise SandboxFailed(
                 f"the cell was not ready within {BEGIN_WAIT_S:g} s; is the machine overloaded?"
             ) from None
-        if word.failed:
-            raise SandboxFailed(f"the cell cannot be made: {word.failed}")
-        self._pid = word.begun
+        if status.failed:
+            raise SandboxFailed(f"the cell cannot be made: {status.failed}")
+        self._pid = status.begun
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, by itself or not."""
+        """Whether the cell has ended or was killed."""
         return self._gone.is_set()
 
-    def tell(self, word: bytes) -> None:
-        """Send something to whoever watches over it: what it is to be, or that its work begins.
-        Raises `OSError`."""
-        self._control.send(word)
+    def send(self, message: bytes) -> None:
+        """Send its specification, or `GO`, to the process of the cell. Raises `OSError`."""
+        self._control.send(message)
 
     async def connect(self, listener: asyncio.SubprocessProtocol) -> None:
-        """Let the listener hear the cell."""
+        """Connect the pipes of the cell to a listener."""
         loop = asyncio.get_running_loop()
         listener.connection_made(cast("asyncio.BaseTransport", self))
         pipes, self.pipes = self.pipes, ()
@@ -121,9 +125,9 @@ class LocalCell:
             os.fdopen(fd, mode, buffering=0)
             for fd, mode in zip(pipes, ("wb", "rb", "rb"), strict=True)
         )
-        self._pipes[0], _ = await loop.connect_write_pipe(lambda: _Outlet(listener), stdin)
+        self._pipes[0], _ = await loop.connect_write_pipe(lambda: _WritePipe(listener), stdin)
         for fd, file in ((1, stdout), (2, stderr)):
-            self._pipes[fd], _ = await loop.connect_read_pipe(_inlet(listener, fd), file)
+            self._pipes[fd], _ = await loop.connect_read_pipe(_read_pipe(listener, fd), file)
         self._listener = listener
         if self._gone.is_set():
             listener.process_exited()
@@ -150,13 +154,13 @@ class LocalCell:
             self._is_killed = True
             if self.proxy is not None:
                 self.proxy.shut()
-            # Before its warden, which has to share the CPU with all the others.
+            # Before the supervisor can: it shares the CPU with all other processes of the cell.
             if self.group is not None:
                 self.group.kill()
         if self._gone.is_set():
             return
         if self._has_namespace and self._pidfd is not None:
-            # The first process of its namespace: the kernel ends all others with it.
+            # PID 1 of the namespace: the kernel ends all others with it.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         else:
@@ -165,15 +169,15 @@ class LocalCell:
 
     async def stop(self) -> None:
         self.kill()
-        if not self._has_namespace:  # its folders are the machine's
+        if not self._has_namespace:  # its folders are on the machine's file system
             await self.clear()
-        # What is in a group has been signalled, each of it. Else the kernel goes from one to the
-        # next; and what was being written when the signal came may still be seen.
+        # In a control group every process has got its signal by now. Without one the kernel ends
+        # them one after another; and a write in progress may still become visible to others.
         elif self.group is None or self.shares_folders:
             await self._ended()
 
     async def clear(self) -> None:
-        # Whoever waits for it may be cancelled: it goes on to its end.
+        # The caller may be cancelled; clearing goes on.
         if self._clearing is None:
             self._clearing = asyncio.create_task(self._clear(), name="clearing of a cell")
         await asyncio.shield(self._clearing)
@@ -181,7 +185,7 @@ class LocalCell:
     async def _clear(self) -> None:
         self.kill()
         await self._ended()
-        self.hang_up()
+        self.disconnect()
         self.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
@@ -192,7 +196,7 @@ class LocalCell:
             self.proxy_socket.close()
         if self.group is not None:
             self.has_left_group = not await self.group.remove()
-        for remove in reversed(self.traces):
+        for remove in reversed(self.cleanups):
             await remove()
 
     async def _ended(self) -> None:
@@ -202,13 +206,12 @@ class LocalCell:
                 await self._over()
 
     async def _over(self) -> None:
-        """The kernel ends a namespace of processes before its first one is over, which can be
-        seen."""
+        """Wait for the end of PID 1: the kernel ends all other processes of a namespace before."""
         poll = select.poll()
         if self._pidfd is not None:
             poll.register(self._pidfd, select.POLLIN)
         while self._pidfd is not None and not poll.poll(0):  # noqa: ASYNC110 (uvloop's too)
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     def close(self) -> None:
         self.kill()
@@ -218,15 +221,15 @@ class LocalCell:
             os.close(fd)
         self.pipes = ()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self._control, WORD_BYTES, MOST_FDS)
+            data, fds, _, _ = socket.recv_fds(self._control, STATUS_BYTES, MAX_FDS)
         except BlockingIOError:
             return
         except OSError:
             data, fds = b"", []
         if not data:
-            self.hang_up()
+            self.disconnect()
             return
         if fds and self._pidfd is None:
             self._pidfd = fds.pop(0)
@@ -235,17 +238,17 @@ class LocalCell:
         for fd in fds:
             os.close(fd)
         try:
-            word = decode_word(data)
+            status = decode_status(data)
         except msgspec.DecodeError:
-            self.hang_up()
+            self.disconnect()
             return
-        if word.ended is not None:
-            self._code, self._reason = word.ended, word.reason
+        if status.ended is not None:
+            self._code, self._reason = status.ended, status.reason
         elif not self._begun.done():
-            self._begun.set_result(word)
+            self._begun.set_result(status)
 
-    def hang_up(self) -> None:
-        """The other end is closed: nothing of the cell can be left but what the kernel ends."""
+    def disconnect(self) -> None:
+        """Handle the end of the control socket: the supervisor is gone, or the cell never began."""
         if self._gone.is_set():
             return
         self._gone.set()
@@ -254,10 +257,10 @@ class LocalCell:
         if self._code is None:
             self._code = -signal.SIGKILL
         if not self._begun.done():
-            self._begun.set_result(Word(failed="the process died before the work began"))
+            self._begun.set_result(CellStatus(failed="the process died before the work began"))
         if self._listener is not None:
             self._listener.process_exited()
 
 
-def _inlet(listener: asyncio.SubprocessProtocol, fd: int) -> Callable[[], _Inlet]:
-    return lambda: _Inlet(listener, fd)
+def _read_pipe(listener: asyncio.SubprocessProtocol, fd: int) -> Callable[[], _ReadPipe]:
+    return lambda: _ReadPipe(listener, fd)

@@ -1,8 +1,8 @@
-"""The world that a cell sees: a root of its own, its own processes, and a network without wires.
+"""The root file system, namespaces and loopback network of a cell.
 
-The root is made of what is listed and nothing else, read-only but for the scratch folder. As root
-the mounts belong to the machine, so that nothing in the cell could change them; a plain user makes
-them in a user namespace first.
+The root has only what the specification lists, read-only except for the scratch folder. A worker
+that is root makes the mounts in the machine's user namespace, so that nothing in the cell can
+change them; a plain user makes a user namespace first.
 """
 
 import contextlib
@@ -42,19 +42,19 @@ _SKELETON_BYTES: Final = 1 << 20
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
-def is_first() -> bool:
-    """Whether this process is the first of its namespace of processes already."""
+def is_pid_one() -> bool:
+    """Whether this process is already PID 1 of a namespace."""
     return os.getpid() == 1
 
 
-def leave(spec: CellSpec) -> None:
-    """Leave the namespaces of the machine; processes forked from now on are in the new ones."""
+def enter_namespaces(spec: CellSpec) -> None:
+    """Make the namespaces of the cell; processes forked from now on are in them."""
     flags = sum(flag for layer, flag in _FLAGS.items() if layer in spec.layers)
-    if is_first():
+    if is_pid_one():
         flags &= ~syscalls.CLONE_NEWPID
     if flags:
         flags |= syscalls.CLONE_NEWCGROUP
-    if not _is_mighty(spec) and Layer.USER_NAMESPACE in spec.layers:
+    if not _is_root(spec) and Layer.USER_NAMESPACE in spec.layers:
         uid, gid = os.getuid(), os.getgid()
         syscalls.unshare(flags | syscalls.CLONE_NEWUSER)
         _map_users(uid, gid)
@@ -62,9 +62,9 @@ def leave(spec: CellSpec) -> None:
         syscalls.unshare(flags)
 
 
-def build(spec: CellSpec, base: str, own: int | None) -> None:
-    """Make the new root over the folder `base`, and move there. `own` is a user namespace that
-    shows what is root's as the cell's."""
+def build_root(spec: CellSpec, base: str, own: int | None) -> None:
+    """Mount the new root over the folder `base` and move there. `own` is a user namespace that
+    maps root to the user of the cell."""
     syscalls.make_private("/")
     mode = _PLAIN | syscalls.MS_NOEXEC
     syscalls.mount("tmpfs", base, _PLAIN, f"size={_SKELETON_BYTES},mode=755")
@@ -75,22 +75,22 @@ def build(spec: CellSpec, base: str, own: int | None) -> None:
     inner = [bind for bind in binds if any(_is_in(bind.path, each) for each in spec.hidden)]
     for bind in binds:
         if bind not in inner:
-            _show(bind, base, own)
+            _mount_bind(bind, base, own)
     veils = [path for each in spec.hidden if _hide(path := base + each)]
     for bind in inner:
-        _show(bind, base, own)
+        _mount_bind(bind, base, own)
     for path in veils:
         syscalls.set_attributes(path, _READ_ONLY)
     for device in DEVICES:
-        target = _make_place(base, device)
+        target = _make_mount_point(base, device)
         syscalls.bind(device, target, syscalls.ATTR_NO_SUID | syscalls.ATTR_NO_EXEC)
     shared = base + SHARED_MEMORY
     _make_folder(shared)
     size = spec.disk_bytes or 0
     syscalls.mount("tmpfs", shared, mode, f"size={size},mode=1777,nr_inodes={_inodes(size)}")
-    for link, goal in (_LINKS | spec.links).items():
+    for link, target_of_link in (_LINKS | spec.links).items():
         _make_folder(_parent(base + link))
-        os.symlink(goal, base + link)
+        os.symlink(target_of_link, base + link)
     _make_folder(base + "/proc")
     syscalls.mount("proc", base + "/proc", mode)
     scratch = base + spec.scratch
@@ -120,21 +120,22 @@ def set_up_network(spec: CellSpec) -> socket.socket | None:
     return listening
 
 
-def become_nobody(spec: CellSpec) -> None:
-    """Lose the rights of root, if there are any: another user, alone in its namespace."""
+def drop_root(spec: CellSpec) -> None:
+    """Become the user of the cell, alone in its user namespace; without one, change nothing."""
     if spec.uid is not None:
         os.setgroups([])
         os.setresgid(spec.uid, spec.uid, spec.uid)
         os.setresuid(spec.uid, spec.uid, spec.uid)
         if Layer.USER_NAMESPACE in spec.layers:
-            # Only the owner of a process may map its users; becoming another hid it from itself.
+            # Only the owner of a process may write its user maps, and a process that has changed
+            # its user does not own its files in `/proc`.
             syscalls.show_memory()
             syscalls.unshare(syscalls.CLONE_NEWUSER)
             _map_users(spec.uid, spec.uid)
 
 
-def _is_mighty(spec: CellSpec) -> bool:
-    """Whether namespaces can be made with the rights of the machine's root."""
+def _is_root(spec: CellSpec) -> bool:
+    """Whether this process has the rights of the machine's root."""
     return spec.uid is not None
 
 
@@ -150,12 +151,12 @@ def _mount_scratch(spec: CellSpec, target: str) -> None:
 
 
 def _inodes(size: int) -> int:
-    """As many files as there are pages: tiny ones must not use up the machine's memory."""
+    """Return one inode for each page, so that tiny files cannot use up the machine's memory."""
     return size // _PAGE_BYTES + 64
 
 
-def _make_place(base: str, path: str) -> str:
-    """Where something is to be mounted: an empty file or folder in the new root."""
+def _make_mount_point(base: str, path: str) -> str:
+    """Make an empty file or folder in the new root, to mount something there."""
     target = base + path
     if stat.S_ISDIR(os.stat(path).st_mode):
         _make_folder(target)
@@ -167,7 +168,7 @@ def _make_place(base: str, path: str) -> str:
 
 
 def _make_folder(path: str) -> None:
-    """With those that it lies in. There are dozens for each cell: hence no `Path`."""
+    """Make a folder and its parents. `Path` would be too slow for dozens of them in each cell."""
     try:
         os.mkdir(path)
     except FileExistsError:
@@ -181,8 +182,8 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _show(bind: Bind, base: str, own: int | None) -> None:
-    target = _make_place(base, bind.path)
+def _mount_bind(bind: Bind, base: str, own: int | None) -> None:
+    target = _make_mount_point(base, bind.path)
     attributes = _CHANGEABLE if bind.write else _READ_ONLY
     if bind.own and own is not None:
         # Some file systems cannot show other owners; reading may work all the same.
@@ -193,7 +194,7 @@ def _show(bind: Bind, base: str, own: int | None) -> None:
 
 
 def _hide(path: str) -> bool:
-    """Cover something, if it is there; whether it is a folder, in which things can be shown."""
+    """Cover a path, if it exists, and return whether it is a folder: mounts can follow in it."""
     if Path(path).is_dir():
         syscalls.mount(
             "tmpfs", path, _PLAIN | syscalls.MS_NOEXEC, f"size={_SKELETON_BYTES},mode=755"

@@ -1,4 +1,4 @@
-"""The nursery as the agent sees it: a process that is started once, and forks cells when told."""
+"""The client of the fork server: a process that the agent starts once, and that forks cells."""
 
 import asyncio
 import contextlib
@@ -10,37 +10,37 @@ from collections.abc import Mapping
 from typing import Final
 
 HOST_MODULE: Final = "crawlfleet.worker.executor.main"
-"""The host of the Python executors, by name: it is the nursery that imports it."""
+"""The loop of the Python executors, by name: only the fork server imports it."""
 EXECUTOR_MODULES: Final = ("crawlfleet.executors.python", "uvloop")
-"""What it imports ahead of the work, where it is installed; never the work's own code."""
-NURSERY: Final = "crawlfleet.sandbox.cell.forkserver_main"
+"""Modules that the fork server imports where they are installed; never code of the work."""
+SERVER_MODULE: Final = "crawlfleet.sandbox.cell.forkserver_main"
 KEPT_VARIABLES: Final = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-"""All of the agent's environment that reaches a cell: no tokens, no settings."""
+"""The only variables of the agent that reach a cell: no tokens, no settings."""
 WAIT_S: Final = 3.0
 
 
-class Nest:
-    """Starts the nursery when it is first needed, and again when it is gone."""
+class ForkServer:
+    """Starts the fork server when it is first needed, and again after it has died."""
 
-    def __init__(self, variables: Mapping[str, str], *, is_first: bool = False) -> None:
-        """`is_first`: each cell is forked into a namespace of processes of its own. Only root may
-        have that done for it."""
-        self._first = "first" if is_first else "-"
+    def __init__(self, variables: Mapping[str, str], *, is_pid_one: bool = False) -> None:
+        """With `is_pid_one` each cell is forked into a new PID namespace; only root can do that."""
+        self._pid_one = "pid-one" if is_pid_one else "-"
         self._variables = {"PATH": os.defpath, "LANG": "C.UTF-8", **variables}
-        self._nursery: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._orders: socket.socket | None = None
 
     def open(self) -> socket.socket:
-        """The way to the nursery; it need not be ready, what is sent waits."""
+        """Return the socket to the fork server; what is sent before it is ready waits there."""
         if self._orders is None:
-            self._bury()
+            self._kill()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            modules = (HOST_MODULE, *EXECUTOR_MODULES)
             with theirs:
-                self._nursery = subprocess.Popen(  # noqa: S603 (our own program)
-                    [sys.executable, "-m", NURSERY, self._first, HOST_MODULE, *EXECUTOR_MODULES],
+                self._process = subprocess.Popen(  # noqa: S603 (our own program)
+                    [sys.executable, "-m", SERVER_MODULE, self._pid_one, *modules],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     env=self._variables,
@@ -50,19 +50,21 @@ class Nest:
         return self._orders
 
     def fork(self, control: socket.socket, uid: int | None) -> tuple[int, ...]:
-        """Have a process forked that obeys `control`, and is to become a user if one is named; our
-        ends of its stdin, stdout, stderr."""
-        whom = b"-" if uid is None else str(uid).encode()
+        """Fork a process that takes its specification from `control` and becomes the user `uid`.
+
+        Returns the agent's ends of its stdin, stdout and stderr.
+        """
+        user = b"-" if uid is None else str(uid).encode()
         stdin, to_cell = os.pipe()
         from_out, stdout = os.pipe()
         from_err, stderr = os.pipe()
         try:
             fds = [control.fileno(), stdin, stdout, stderr]
             try:
-                socket.send_fds(self.open(), [whom], fds)
-            except (BrokenPipeError, ConnectionResetError):  # it was killed, by whoever
-                self._hang_up()
-                socket.send_fds(self.open(), [whom], fds)
+                socket.send_fds(self.open(), [user], fds)
+            except (BrokenPipeError, ConnectionResetError):  # the fork server was killed
+                self._disconnect()
+                socket.send_fds(self.open(), [user], fds)
         except BaseException:
             for fd in (to_cell, from_out, from_err):
                 os.close(fd)
@@ -73,26 +75,26 @@ class Nest:
         return to_cell, from_out, from_err
 
     async def close(self) -> None:
-        """End the nursery; may be called twice."""
-        self._hang_up()
-        if self._nursery is not None:
-            await asyncio.to_thread(self._see_off, self._nursery)
-            self._nursery = None
+        """End the fork server; may be called twice."""
+        self._disconnect()
+        if self._process is not None:
+            await asyncio.to_thread(self._wait_or_kill, self._process)
+            self._process = None
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._orders is not None:
             self._orders.close()
             self._orders = None
 
-    def _bury(self) -> None:
-        if self._nursery is not None:
-            self._nursery.kill()
-            self._nursery.wait()
-            self._nursery = None
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
 
-    def _see_off(self, nursery: subprocess.Popen[bytes]) -> None:
+    def _wait_or_kill(self, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            nursery.wait(WAIT_S)
+            process.wait(WAIT_S)
             return
-        nursery.kill()
-        nursery.wait()
+        process.kill()
+        process.wait()

@@ -1,12 +1,12 @@
-"""The program that cells are forked from: `python -m crawlfleet.sandbox.cell.forkserver_main FIRST
+"""The program of the fork server: `python -m crawlfleet.sandbox.cell.forkserver_main PID_ONE
 MODULE…`.
 
-It has imported what the executors need and knows nothing else: no settings, no keys, no other
-cell's orders. So a cell begins in the time of a fork, and finds nothing in its memory. It is told
-by a message on its stdin, which says whom the cell becomes (a number, or `-` for nobody else), with
-four file descriptors: the way to the agent, and the pipes that become stdin, stdout and stderr. It
-ends with the agent. FIRST is `first` if each is to be the first process of a new namespace, which
-saves it a fork; else it sees to that itself.
+The fork server has imported the executors and holds nothing else: no settings, no keys, no orders
+of other cells. So a cell starts in the time of a fork, and finds nothing in its memory. Each
+message on stdin asks for one cell. It names the user that the cell becomes (a number, or `-` for
+the same user) and carries four file descriptors: the socket to the agent, and the pipes for stdin,
+stdout and stderr. The fork server ends with the agent. With `pid-one` it forks each cell into a
+new PID namespace; otherwise the cell makes that namespace itself, with one fork more.
 """
 
 import contextlib
@@ -22,45 +22,48 @@ from crawlfleet import plugins
 from crawlfleet.sandbox.cell import setup
 from crawlfleet.sandbox.kernel import seccomp, syscalls
 
-FDS_OF_A_CELL = 4
-FIRST = "first"
+FDS_PER_CELL = 4
+PID_ONE = "pid-one"
 
 
-def serve(orders: socket.socket, home: int | None) -> None:
-    """Fork cells until the agent is gone; with a `home`, the namespace of processes that this is
-    in, each in one of its own."""
-    views: dict[bytes, int | None] = {}
+def serve(orders: socket.socket, own_pid_namespace: int | None) -> None:
+    """Fork cells until the agent closes its end.
+
+    With `own_pid_namespace`, a descriptor of the fork server's namespace, each cell is forked into
+    a new one.
+    """
+    user_namespaces: dict[bytes, int | None] = {}
     while True:
-        data, fds, _, _ = socket.recv_fds(orders, 16, FDS_OF_A_CELL)
+        data, fds, _, _ = socket.recv_fds(orders, 16, FDS_PER_CELL)
         if not data:
             return
-        if data not in views:
-            views[data] = mapped_to(int(data)) if data.isdigit() else None
-        if len(fds) == FDS_OF_A_CELL and _fork(home) == 0:
-            own = views.pop(data)
-            for view in views.values():
-                if view is not None:
-                    os.close(view)
+        if data not in user_namespaces:
+            user_namespaces[data] = user_namespace_for(int(data)) if data.isdigit() else None
+        if len(fds) == FDS_PER_CELL and _fork(own_pid_namespace) == 0:
+            own = user_namespaces.pop(data)
+            for other in user_namespaces.values():
+                if other is not None:
+                    os.close(other)
             orders.close()
-            if home is not None:
-                os.close(home)  # nothing of a cell's may lead back to the machine's processes
-            setup.become(socket.socket(fileno=fds[0]), fds[1:], own=own)
+            if own_pid_namespace is not None:
+                os.close(own_pid_namespace)  # a cell must not reach the machine's processes by it
+            setup.run_cell(socket.socket(fileno=fds[0]), fds[1:], own=own)
         for fd in fds:
             os.close(fd)
 
 
-def _fork(home: int | None) -> int:
-    if home is None:
+def _fork(own_pid_namespace: int | None) -> int:
+    if own_pid_namespace is None:
         return os.fork()
-    with contextlib.suppress(OSError):  # then the cell tries it itself, and says why not
+    with contextlib.suppress(OSError):  # then the cell tries it itself, and reports the error
         syscalls.unshare(syscalls.CLONE_NEWPID)
     try:
         pid = os.fork()
     except BaseException:
-        syscalls.enter(home, syscalls.CLONE_NEWPID)
+        syscalls.enter(own_pid_namespace, syscalls.CLONE_NEWPID)
         raise
     if pid:
-        syscalls.enter(home, syscalls.CLONE_NEWPID)
+        syscalls.enter(own_pid_namespace, syscalls.CLONE_NEWPID)
     return pid
 
 
@@ -70,26 +73,27 @@ def main() -> None:
     for fd in (0, 1):
         os.dup2(nothing, fd)
     os.close(nothing)
-    # Those that watch over cells come here when what forked them is gone; nobody asks for them.
+    # Supervisors become children of this process when their parent has ended; nobody waits for
+    # them, so the kernel reaps them.
     syscalls.adopt_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    first, *modules = sys.argv[1:]
+    pid_one, *modules = sys.argv[1:]
     for module in modules:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     plugins.remember(plugins.EXECUTORS)
-    seccomp.program(own_world=True, internet=True)  # kept, for most cells
+    seccomp.program(own_namespaces=True, internet=True)  # cached for most cells
     gc.collect()
     gc.freeze()
-    home = None
-    if first == FIRST:
-        home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    serve(orders, home)
+    own_pid_namespace = None
+    if pid_one == PID_ONE:
+        own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    serve(orders, own_pid_namespace)
 
 
-def mapped_to(uid: int) -> int | None:
-    """A user namespace in which root is that user; `None` where there can be none."""
+def user_namespace_for(uid: int) -> int | None:
+    """Return a user namespace that maps root to `uid`; `None` where the kernel allows none."""
     ready, go = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""What a cell is to be, by its order and by what this machine has: down to the last path."""
+"""Plans cells: turns an order into a complete specification for this machine."""
 
 import contextlib
 import os
@@ -20,14 +20,14 @@ PROXY_VARIABLES: Final = (
     *("http_proxy", "https_proxy", "all_proxy"),
 )
 SCRATCH: Final = filesystem.TEMPORARY + "/cell"
-USUAL_FILES: Final = 1024
-WARDENS: Final = 2
-"""Processes of a cell that are not its work's."""
+DEFAULT_OPEN_FILES: Final = 1024
+SUPERVISOR_PROCESSES: Final = 2
+"""The processes of a cell that watch over its work."""
 MEGABYTE: Final = 1 << 20
 
 
-class WayOut(NamedTuple):
-    """Where a cell finds its proxy; nowhere when the port is 0."""
+class ProxyAddress(NamedTuple):
+    """The address of a cell's proxy; port 0 means that there is none."""
 
     port: int = 0
     url: str = ""
@@ -36,8 +36,8 @@ class WayOut(NamedTuple):
 _OF_FILES: Final = frozenset({Layer.MOUNT_NAMESPACE, Layer.LANDLOCK})
 
 
-class Plans:
-    """Of one sandbox."""
+class CellPlanner:
+    """Makes the specifications of all cells of one sandbox."""
 
     def __init__(
         self,
@@ -48,8 +48,11 @@ class Plans:
         kept: Mapping[str, str],
         environ: Mapping[str, str],
     ) -> None:
-        """`base` is where roots are mounted, `hidden` what no cell may see, `kept` the variables
-        that every cell has; by `environ` it is known where packages are."""
+        """Collect what all cells share.
+
+        Roots are mounted at `base`. No cell sees the paths in `hidden`. Every cell has the
+        variables in `kept`. `PYTHONPATH` is taken from `environ`.
+        """
         self._ordered = layers
         self._layers = frozenset(layers)
         self._base = base
@@ -60,7 +63,7 @@ class Plans:
             if not any(visible_files.is_in(path, each) for each in self._hidden if each != path)
             and not Path(path).is_dir()
         )
-        """What is hidden and no folder, or not there yet."""
+        """Hidden paths that are no folder, or do not exist yet."""
         self._kept = dict(kept)
         self._is_another = Layer.OTHER_USER in self._layers
         self._is_counted = bool(self._layers & {Layer.CGROUP_V1, Layer.CGROUP_V2})
@@ -70,28 +73,33 @@ class Plans:
         )
         self._links = visible_files.links_of()
 
-    def make(self, order: CellOrder, scratch: str, way: WayOut, uid: int | None = None) -> CellSpec:
-        """A cell as it is ordered, but for its control groups and the user that it is; where that
-        is known, its processes are counted by it. Raises `SandboxFailed`."""
+    def make(
+        self, order: CellOrder, scratch: str, proxy: ProxyAddress, uid: int | None = None
+    ) -> CellSpec:
+        """Return the specification of a cell, without its control groups and user.
+
+        With a `uid`, the limit of processes counts those that this user has already. Raises
+        `SandboxFailed`.
+        """
         limits = order.limits
         has_root = Layer.MOUNT_NAMESPACE in self._layers
         made = CellSpec(
             layers=self._ordered,
             module="" if order.command else HOST_MODULE,
             command=order.command,
-            variables=self._variables(order, scratch, way),
-            proxy_port=way.port,
+            variables=self._variables(order, scratch, proxy),
+            proxy_port=proxy.port,
             scratch=scratch,
             folder=order.folder,
             measured=order.writable if has_root else (scratch, *order.writable),
             rlimits=self._rlimits(limits, uid),
-            # Where there is a control group, it counts.
+            # A control group counts memory itself.
             memory_bytes=_bytes(limits.memory_mb) if not self._is_counted else None,
             disk_bytes=_bytes(limits.disk_mb),
         )
-        return self._with_sights(made, order) if self._layers & _OF_FILES else made
+        return self._with_files(made, order) if self._layers & _OF_FILES else made
 
-    def _with_sights(self, made: CellSpec, order: CellOrder) -> CellSpec:
+    def _with_files(self, made: CellSpec, order: CellOrder) -> CellSpec:
         binds = visible_files.binds(
             self._seen,
             order.readable,
@@ -112,7 +120,7 @@ class Plans:
             )
         apart = (*order.readable, *order.writable)
         listed = (each.path for each in binds if each.path not in apart)
-        readable = (*visible_files.carved(listed, self._hidden), *apart)
+        readable = (*visible_files.without_hidden(listed, self._hidden), *apart)
         return replace(
             made,
             readable=(*readable, *self._links, *visible_files.PROC_FILES, "/proc/self"),
@@ -120,8 +128,11 @@ class Plans:
         )
 
     def _check_hidden(self, binds: Iterable[Bind]) -> None:
-        """What is put over a file is gone when another takes its place, as happens when a file is
-        renewed: only folders are hidden for certain. Raises `SandboxFailed`."""
+        """Refuse a hidden file below a folder that cells see.
+
+        A mount over a file disappears when the file is replaced, as in an atomic update; only
+        folders can be hidden reliably. Raises `SandboxFailed`.
+        """
         for path in self._lone_files:
             shown = [each.path for each in binds if visible_files.is_in(path, each.path)]
             if shown and not Path(path).is_dir():
@@ -131,32 +142,32 @@ class Plans:
                 )
 
     def _rlimits(self, limits: Limits, uid: int | None) -> dict[str, int]:
-        found = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": limits.files or USUAL_FILES}
+        found = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": limits.files or DEFAULT_OPEN_FILES}
         if (disk := _bytes(limits.disk_mb)) is not None:
             found["RLIMIT_FSIZE"] = disk
         if not self._is_counted and (memory := _bytes(limits.memory_mb)) is not None:
             found["RLIMIT_DATA"] = memory
         if limits.pids is not None:
-            # Where a cell is a user of its own, or has a namespace of users, only its processes
-            # count; elsewhere all of the same user do.
+            # In a user namespace, or as a user of its own, a cell's processes count alone;
+            # otherwise the kernel counts all processes of the same user.
             others = 0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(uid or os.getuid())
-            found["RLIMIT_NPROC"] = others + limits.pids + WARDENS
+            found["RLIMIT_NPROC"] = others + limits.pids + SUPERVISOR_PROCESSES
         return found
 
-    def _variables(self, order: CellOrder, scratch: str, way: WayOut) -> dict[str, str]:
+    def _variables(self, order: CellOrder, scratch: str, proxy: ProxyAddress) -> dict[str, str]:
         usual = {"PATH": os.defpath, "LANG": "C.UTF-8"}
         own = {"HOME": scratch, "TMPDIR": scratch}
-        if way.url:
-            own |= dict.fromkeys((*PROXY_VARIABLES, WAY_OUT), way.url)
+        if proxy.url:
+            own |= dict.fromkeys((*PROXY_VARIABLES, WAY_OUT), proxy.url)
             own |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
         return usual | self._kept | own | order.variables
 
 
-def with_wardens(limits: Limits) -> Limits:
-    """What a cell may use together with those that watch over it."""
+def with_supervisors(limits: Limits) -> Limits:
+    """Return the limits of a cell with its supervisor processes included."""
     if limits.pids is None:
         return limits
-    return replace(limits, pids=limits.pids + WARDENS)
+    return replace(limits, pids=limits.pids + SUPERVISOR_PROCESSES)
 
 
 def _bytes(megabytes: float | None) -> int | None:
@@ -164,7 +175,7 @@ def _bytes(megabytes: float | None) -> int | None:
 
 
 def _tasks_of(uid: int) -> int:
-    """Processes and threads of a user."""
+    """Count the processes and threads of a user."""
     count = 0
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():

@@ -1,8 +1,8 @@
-"""Watches over the work of a cell from within: sees its end, and that nothing outlives it.
+"""The supervisor of a cell: waits for the end of the work, and lets no process outlive it.
 
-Where the cell has a namespace of processes, the warden is its first process, and the kernel ends
-all others with it. Elsewhere it adopts every orphan of the work, and hunts them down. It also
-counts memory and disk where no control group or file system does.
+With a PID namespace the supervisor is PID 1, and the kernel ends all other processes with it.
+Without one it adopts every orphan of the work and kills them. It also counts memory and disk where
+no control group or file system does.
 """
 
 import contextlib
@@ -15,17 +15,17 @@ from typing import Final
 
 from crawlfleet.model.isolation import Layer
 from crawlfleet.sandbox.removal import open_up
-from crawlfleet.sandbox.spec import CellSpec, Word, encode
+from crawlfleet.sandbox.spec import CellSpec, CellStatus, encode
 
-LOOK_S: Final = 0.25
-LEAST_BYTES: Final = 4096
+CHECK_INTERVAL_S: Final = 0.25
+MIN_FILE_BYTES: Final = 4096
 
 
-class Warden:
-    """Of the cell whose work is the process `work`; the agent is at the other end of a socket."""
+class Supervisor:
+    """Supervises the process `work`; the agent is at the other end of the socket `agent`."""
 
     def __init__(self, agent: socket.socket, work: int, spec: CellSpec, *, held: int) -> None:
-        """`held` is what the folders that it measures held before the work began."""
+        """`held` is the size of the measured folders before the work began."""
         self._agent = agent
         self._work = work
         self._spec = spec
@@ -34,12 +34,12 @@ class Warden:
         self._reason = ""
         self._is_first = Layer.PID_NAMESPACE in spec.layers
         grouped = bool(spec.groups)
-        self._looks = not grouped and spec.memory_bytes is not None
+        self._counts_memory = not grouped and spec.memory_bytes is not None
         self._measures_disk = bool(spec.measured) and spec.disk_bytes is not None
 
     def watch(self) -> None:
-        """Until the work ends or the agent says so; then nothing of the cell is left but this
-        process."""
+        """Wait until the work ends or the agent closes its end, then kill every other process of
+        the cell and report the exit code."""
         woken, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -47,8 +47,8 @@ class Warden:
         poll = select.poll()
         poll.register(woken, select.POLLIN)
         poll.register(self._agent, select.POLLIN)
-        looks = LOOK_S * 1000 if self._looks or self._measures_disk else None
-        pause = None if self._spec.waits else looks
+        check_ms = CHECK_INTERVAL_S * 1000 if self._counts_memory or self._measures_disk else None
+        pause = None if self._spec.waits else check_ms
         while True:
             self._reap()
             if self._code is not None:
@@ -57,7 +57,7 @@ class Warden:
             if self._agent.fileno() in ready:
                 if not self._agent.recv(64):
                     break
-                pause = looks  # the work begins
+                pause = check_ms  # the work begins
             if woken in ready:
                 os.read(woken, 4096)
             if reason := self._excess():
@@ -66,7 +66,7 @@ class Warden:
         self._end_all()
         with contextlib.suppress(OSError):
             code = -signal.SIGKILL if self._code is None else self._code
-            self._agent.send(encode(Word(ended=code, reason=self._reason)))
+            self._agent.send(encode(CellStatus(ended=code, reason=self._reason)))
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -78,7 +78,7 @@ class Warden:
                     self._code = os.waitstatus_to_exitcode(status)
 
     def _excess(self) -> str:
-        if self._looks:
+        if self._counts_memory:
             used = sum(_resident(pid) for pid in _descendants())
             if used > (self._spec.memory_bytes or used):
                 return f"used {used >> 20:,} MB of memory, over its limit"
@@ -89,7 +89,7 @@ class Warden:
         return ""
 
     def _end_all(self) -> None:
-        """Stop first, so that nobody forks while others are being killed."""
+        """Kill all processes of the work. They are stopped first, so that none forks meanwhile."""
         if self._is_first:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
@@ -117,7 +117,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _descendants() -> list[int]:
-    """All processes below this one."""
+    """Return the ids of all descendants of this process."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").iterdir():
         if (entry := path.name).isdecimal():
@@ -136,7 +136,7 @@ def _descendants() -> list[int]:
 
 
 def _resident(pid: int) -> int:
-    """Bytes of memory that a process holds, without what it shares with a file."""
+    """Return the bytes of memory of a process, without pages that are backed by files."""
     used = 0
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc", str(pid), "status").read_text(errors="replace").splitlines():
@@ -146,7 +146,7 @@ def _resident(pid: int) -> int:
 
 
 def size_of_all(spec: CellSpec) -> int:
-    """Bytes in the folders of a cell that no file system bounds; 0 where nobody asks."""
+    """Return the bytes in the measured folders of a cell; 0 when it has no disk limit."""
     return sum(map(_size_of, spec.measured)) if spec.disk_bytes is not None else 0
 
 
@@ -157,13 +157,13 @@ def _size_of(folder: str) -> int:
             _make_readable(Path(parent, name))
         for name in names:
             with contextlib.suppress(OSError):
-                # Empty files need room, too.
-                size += max(Path(parent, name).lstat().st_blocks * 512, LEAST_BYTES)
+                # Empty files take space too.
+                size += max(Path(parent, name).lstat().st_blocks * 512, MIN_FILE_BYTES)
     return size
 
 
 def _make_readable(folder: Path) -> None:
-    """What may be entered and not be listed would be a place to hide files in."""
+    """Open up a folder that can be entered but not listed: files could be hidden in it."""
     with contextlib.suppress(OSError):
         if folder.lstat().st_uid == os.getuid() and not os.access(folder, os.R_OK | os.X_OK):
             os.close(open_up(folder))

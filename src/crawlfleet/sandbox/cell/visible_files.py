@@ -1,5 +1,5 @@
-"""Which of the machine's files a cell sees: programs, libraries and installed packages; of `/etc`
-only what libraries ask for; nothing of anybody's home, data or settings."""
+"""The files of the machine that a cell sees: programs, libraries, installed packages, and the part
+of `/etc` that libraries read. No home folder, data or settings."""
 
 import os
 import site
@@ -22,29 +22,30 @@ PROC_FILES: Final = (
     *("/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat"),
     *("/proc/uptime", "/proc/version", "/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/net/core"),
 )
-"""Of `/proc` without a namespace of processes: what says nothing about anybody."""
+"""The readable part of `/proc` without a PID namespace: nothing about other processes."""
 
 
 def links_of(folders: Iterable[str] = _SYSTEM) -> dict[str, str]:
-    """Those folders of the system that are links, and where to."""
+    """Return the system folders that are symbolic links, with their targets."""
     return {each: str(Path(each).readlink()) for each in folders if Path(each).is_symlink()}
 
 
 def system() -> tuple[str, ...]:
-    """What of the system itself is seen."""
+    """Return the paths of the system that a cell sees."""
     places = [each for each in _SYSTEM if not Path(each).is_symlink()]
     places += [f"/etc/{name}" for name in _ETC]
     return tuple(each for each in places if Path(each).exists())
 
 
 def packages(environ: Mapping[str, str], *, by_others: bool) -> tuple[str, ...]:
-    """Where Python and its packages are; `by_others`: only what any user may read."""
-    told = environ.get("PYTHONPATH", "").split(os.pathsep)
+    """Return the folders of Python and its packages; `by_others`: only what any user may read."""
+    given = environ.get("PYTHONPATH", "").split(os.pathsep)
     prefixes = (sys.prefix, sys.base_prefix, sys.exec_prefix, *site.PREFIXES)
-    # The folder that a program lies in, or was started from, is in the path; nobody chose that.
-    chance = {"", str(Path.cwd()), str(Path(sys.argv[0]).parent)} - set(told)
-    path = [each for each in sys.path if each not in chance]
-    found = {str(Path(each).resolve()): None for each in (*prefixes, *told, *path) if each}
+    # Python adds the folder of the program, or the current one, to the path; the owner of the
+    # node did not choose it.
+    accidental = {"", str(Path.cwd()), str(Path(sys.argv[0]).parent)} - set(given)
+    path = [each for each in sys.path if each not in accidental]
+    found = {str(Path(each).resolve()): None for each in (*prefixes, *given, *path) if each}
     return tuple(each for each in found if each != "/" and _may_read(each, by_others=by_others))
 
 
@@ -56,12 +57,14 @@ def binds(
     own: bool,
     hidden: Iterable[str],
 ) -> tuple[Bind, ...]:
-    """What is mounted into a cell's root, each thing once. `own`: what is in `readable` can be
-    read although it is root's. Of `seen` what is hidden is left out."""
+    """Return the mounts of a cell's root, each path once, without hidden paths of `seen`.
+
+    With `own` the cell can read files in `readable` although root owns them.
+    """
     kept: dict[str, Bind] = {}
-    dark = tuple(hidden)
+    veiled = tuple(hidden)
     for path in sorted(set(seen)):
-        if not any(is_in(path, other) for other in (*kept, *dark)):
+        if not any(is_in(path, other) for other in (*kept, *veiled)):
             kept[path] = Bind(path)
     for path in sorted(set(readable)):
         if not Path(path).is_absolute() or not Path(path).exists():
@@ -70,25 +73,25 @@ def binds(
         if not is_there or (own and not _may_read(path, by_others=True)):
             kept[path] = Bind(path, own and Path(path).stat().st_uid == 0)
     for path in writable:
-        # Never shown as the cell's own: what it made there would be root's outside.
+        # Never mapped to the cell's user: files made there would belong to root outside.
         kept[path] = Bind(path, write=True)
     return tuple(kept.values())
 
 
-def carved(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[str]:
-    """The paths without what is hidden, for rules that cannot take anything away again."""
-    dark = tuple(hidden)
+def without_hidden(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[str]:
+    """Yield the paths without hidden ones, for rules that cannot exclude a path (Landlock)."""
+    veiled = tuple(hidden)
     for path in paths:
-        if any(is_in(path, each) for each in dark):
+        if any(is_in(path, each) for each in veiled):
             continue
-        if any(is_in(each, path) for each in dark) and Path(path).is_dir():
-            yield from carved((str(each) for each in Path(path).iterdir()), dark)
+        if any(is_in(each, path) for each in veiled) and Path(path).is_dir():
+            yield from without_hidden((str(each) for each in Path(path).iterdir()), veiled)
         else:
             yield path
 
 
 def is_in(path: str, folder: str) -> bool:
-    """Whether it is that folder, or below it."""
+    """Whether the path is that folder, or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

@@ -1,7 +1,7 @@
-"""Control groups of cells: memory, CPU time and processes of a whole tree, counted by the kernel.
+"""Control groups of cells: kernel limits for the memory, CPU time and processes of a cell.
 
-Both versions are written in the same few steps. Names carry the key of the node that made them,
-so that it finds again what an earlier life of its left; of others only what nobody can need.
+The names of groups carry the key of the node and the process that made them, so that a worker can
+find and remove what an earlier run left, and what dead workers left.
 """
 
 import asyncio
@@ -19,39 +19,38 @@ from crawlfleet.sandbox import ownership
 ROOT: Final = Path("/sys/fs/cgroup")
 PROC: Final = Path("/proc")
 PERIOD_US: Final = 100_000
-LEAST_QUOTA_US: Final = 1_000
+MIN_QUOTA_US: Final = 1_000
 WEIGHT_OF_A_CORE: Final = 8
-"""As much as so many processes that nobody bounds."""
+"""The weight of one allocated core, in processes without a limit."""
 MEGABYTE: Final = 1 << 20
 REMOVE_WAIT_S: Final = 3.0
-LOOK_AGAIN_S: Final = 0.004
-FORGOTTEN_AFTER_S: Final = 3600.0
-"""A cell enters its group within seconds, and a process of it stays there as long as it lives."""
+CHECK_INTERVAL_S: Final = 0.004
+ABANDONED_AFTER_S: Final = 3600.0
+"""A cell enters its group within seconds and never leaves it, so an old empty group is unused."""
 CONTROLLERS: Final = ("memory", "cpu", "pids")
 AGENTS_LEAF: Final = "agent"
 
 Put = Callable[[Limits], None]
 
 
-class Groups(Protocol):
-    """Makes groups for the cells of one node."""
+class Cgroups(Protocol):
+    """Makes the control groups of one node's cells."""
 
-    def make(self, id: str, limits: Limits | None = None) -> "Group":
-        """A group with these limits, or with none yet, in which nothing runs; raises `OSError`."""
+    def make(self, id: str, limits: Limits | None = None) -> "Cgroup":
+        """Make an empty group with these limits, or without any; raises `OSError`."""
         ...
 
-    def left(self) -> Iterator["Group"]:
-        """Groups that an earlier life of the node made, or another that is dead for certain; of
-        this user only."""
+    def leftovers(self) -> Iterator["Cgroup"]:
+        """Yield groups of this user that an earlier run of the node made, or a dead node."""
         ...
 
-    def forgotten(self) -> Iterator["Group"]:
-        """Groups of which nobody can say whose they are, in which nothing has run for long."""
+    def abandoned(self) -> Iterator["Cgroup"]:
+        """Yield old empty groups whose owner may live in another namespace or kernel."""
         ...
 
 
-class Group:
-    """One cell's group: a folder of each hierarchy, which is one in version 2."""
+class Cgroup:
+    """The control group of a cell: one folder in each hierarchy; version 2 has one hierarchy."""
 
     def __init__(self, folders: list[Path], put: Put | None = None) -> None:
         self._folders = folders
@@ -59,48 +58,44 @@ class Group:
         self._limits = Limits()
 
     @property
-    def entrances(self) -> tuple[str, ...]:
-        """The files that a process with one thread writes `0` to, to enter."""
-        return tuple(str(_entrance(folder)) for folder in self._folders)
+    def procs_files(self) -> tuple[str, ...]:
+        """The files to which a process with one thread writes `0` to enter the group."""
+        return tuple(str(_procs_file(folder)) for folder in self._folders)
 
     def limit(self, limits: Limits) -> None:
-        """Bound what is in it from now on; raises `OSError`."""
+        """Set the limits of the group; raises `OSError`."""
         if self._put is not None:
             self._put(limits)
         self._limits = limits
 
     def excess(self) -> str:
-        """Which limit the kernel ended something for, in words."""
+        """Return the limit for which the kernel killed a process, in words; empty for none."""
         if not self._counted("memory.oom_control", "memory.events", name="oom_kill"):
             return ""
         return f"used more than its {self._limits.memory_mb or 0:g} MB of memory"
 
     def figures(self) -> dict[str, float]:
-        """The most memory that it held."""
+        """Return the peak of its memory as a metric."""
         peak = self._number("memory.max_usage_in_bytes") or self._number("memory.peak")
         return {"peak_memory_mb": round(peak / MEGABYTE, 1)} if peak else {}
 
     @property
     def age_s(self) -> float:
-        """How long ago it was made."""
+        """The seconds since the group was made."""
         made = [0.0]
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 made.append(folder.stat().st_mtime)
         return time.time() - max(made)
 
-    def drop(self, *, by_force: bool = False) -> bool:
-        """Try once to remove it, ending what is in it only by force; whether nothing is left."""
-        return self._try_remove(by_force=by_force)
-
     def kill(self) -> None:
-        """End all that is in it; nothing can be forked there meanwhile. None of it runs a step of
-        its own any more when this returns, and it need not wait for its share to be gone."""
+        """Kill all processes in the group. None of them can fork meanwhile, and none runs any more
+        when this returns. The CPU limit is lifted, so that they end without waiting for it."""
         if not any(_write(folder / "cgroup.kill", "1") for folder in self._folders):
             for folder in self._folders:
                 _write(folder / "pids.max", "0")
             ended: set[int] = set()
-            # Whoever was being forked comes into sight only now.
+            # A process that was being forked becomes visible only now.
             while found := self.processes() - ended:
                 for pid in found:
                     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -118,24 +113,26 @@ class Group:
         return found
 
     async def remove(self) -> bool:
-        """End what is in it, and remove it; whether nothing is left."""
+        """Kill the processes in the group and remove it; return whether it is gone."""
         until = time.monotonic() + REMOVE_WAIT_S
-        while not self._try_remove():
+        while not self.try_remove(by_force=True):
             if time.monotonic() > until:
                 return False
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
         return True
 
     def remove_now(self) -> bool:
-        """The same, where nobody else waits."""
+        """Do the same as `remove`, and block meanwhile."""
         until = time.monotonic() + REMOVE_WAIT_S
-        while not self._try_remove():
+        while not self.try_remove(by_force=True):
             if time.monotonic() > until:
                 return False
-            time.sleep(LOOK_AGAIN_S)
+            time.sleep(CHECK_INTERVAL_S)
         return True
 
-    def _try_remove(self, by_force: bool = True) -> bool:
+    def try_remove(self, *, by_force: bool = False) -> bool:
+        """Try once to remove the group, and return whether it is gone. `by_force` kills the
+        processes in it."""
         if by_force and self.processes():
             self.kill()
         for folder in self._folders:
@@ -160,15 +157,15 @@ class Group:
         return next((int(text) for text in texts if text.isdecimal()), 0)
 
 
-class GroupsV1:
-    """By version 1: a tree of folders for each controller. Needs root."""
+class CgroupsV1:
+    """Makes groups of version 1: one tree of folders for each controller. It needs root."""
 
     def __init__(self, key: str, *, root: Path = ROOT, proc: Path = PROC) -> None:
         self._key = key
         self._root = root
         self._proc = proc
 
-    def make(self, id: str, limits: Limits | None = None) -> Group:
+    def make(self, id: str, limits: Limits | None = None) -> Cgroup:
         homes = _homes(self._proc)
         made: dict[str, Path] = {}
         name = ownership.name_of(self._key, id, self._proc)
@@ -181,42 +178,42 @@ class GroupsV1:
                     raise FileNotFoundError(f"no controller {controller} in {top}")
                 folder.mkdir()
                 made[controller] = folder
-            group = Group([*made.values()], lambda limits: _limit_v1(made, limits))
+            group = Cgroup([*made.values()], lambda limits: _limit_v1(made, limits))
             if limits is not None:
                 group.limit(limits)
         except OSError:
-            Group([*made.values()]).remove_now()
+            Cgroup([*made.values()]).remove_now()
             raise
         return group
 
-    def left(self) -> Iterator[Group]:
-        yield from _left(self._tops(), self._key, self._proc)
+    def leftovers(self) -> Iterator[Cgroup]:
+        yield from _leftovers(self._tops(), self._key, self._proc)
 
-    def forgotten(self) -> Iterator[Group]:
-        yield from _forgotten(self._tops(), self._key)
+    def abandoned(self) -> Iterator[Cgroup]:
+        yield from _abandoned(self._tops(), self._key)
 
     def _tops(self) -> list[Path]:
         return [self._root / each for each in CONTROLLERS]
 
 
-class GroupsV2:
-    """By version 2: one tree. The agent's own group must be its to divide, as systemd's
-    `Delegate=yes` or a container makes it."""
+class CgroupsV2:
+    """Makes groups of version 2: one tree. The agent must own its group, as systemd's
+    `Delegate=yes` or a container provides."""
 
     def __init__(
         self, key: str, *, root: Path = ROOT, proc: Path = PROC, agent: int | None = None
     ) -> None:
-        """`agent` is the process whose group it is, if not this one."""
+        """`agent` is the process whose group is divided; by default the calling process."""
         self._agent = os.getpid() if agent is None else agent
         self._key = key
         self._root = root
         self._proc = proc
 
-    def make(self, id: str, limits: Limits | None = None) -> Group:
+    def make(self, id: str, limits: Limits | None = None) -> Cgroup:
         home = self._divided()
         folder = home / ownership.name_of(self._key, id, self._proc)
         folder.mkdir()
-        group = Group([folder], lambda limits: _limit_v2(folder, limits))
+        group = Cgroup([folder], lambda limits: _limit_v2(folder, limits))
         try:
             if limits is not None:
                 group.limit(limits)
@@ -225,22 +222,22 @@ class GroupsV2:
             raise
         return group
 
-    def left(self) -> Iterator[Group]:
-        yield from _left([self._root], self._key, self._proc)
+    def leftovers(self) -> Iterator[Cgroup]:
+        yield from _leftovers([self._root], self._key, self._proc)
 
-    def forgotten(self) -> Iterator[Group]:
-        yield from _forgotten([self._root], self._key)
+    def abandoned(self) -> Iterator[Cgroup]:
+        yield from _abandoned([self._root], self._key)
 
     def _divided(self) -> Path:
-        """The agent's group, with all controllers given to the groups in it.
+        """Return the agent's group, after enabling all controllers for its children.
 
-        A group that is divided can hold no process itself, unless it is the root; so whoever is
-        in it moves into a leaf first: the agent and what it started, and nobody else.
+        A group with children can hold no process itself, unless it is the root. So the agent and
+        its descendants move into a leaf first; a process of another program in it is an error.
         """
-        # Beside those of version 1, its tree has a place of its own.
+        # Beside hierarchies of version 1, the tree of version 2 is at `unified`.
         top = self._root if (self._root / "cgroup.controllers").exists() else self._root / "unified"
         home = top / _homes(self._proc).get("", "").lstrip("/")
-        if home.name == AGENTS_LEAF:  # from an earlier time
+        if home.name == AGENTS_LEAF:  # an earlier call has moved the agent
             home = home.parent
         if not home.is_dir():
             home = top
@@ -250,7 +247,7 @@ class GroupsV2:
         offered = set(_read(home / "cgroup.controllers").split())
         if missing := [each for each in CONTROLLERS if each not in offered]:
             raise FileNotFoundError(f"no controller {', '.join(missing)} in {home}")
-        # Of the top of all groups the kernel makes no such file; that of a container has it.
+        # The root group of the machine has no such file; the root of a container has.
         if (home / "cgroup.type").exists():
             found = _read(home / "cgroup.procs").split()
             if others := [pid for pid in found if not self._is_own(int(pid))]:
@@ -267,7 +264,7 @@ class GroupsV2:
         return home
 
     def _is_own(self, pid: int) -> bool:
-        """Whether it is the agent, or descends from it."""
+        """Whether a process is the agent, or descends from it."""
         while pid > 1 and pid != self._agent:
             # The name may hold anything, parentheses too; the parent follows the last one.
             after = _read(self._proc / str(pid) / "stat").rpartition(")")[2].split()
@@ -275,9 +272,9 @@ class GroupsV2:
         return pid == self._agent
 
 
-def _entrance(folder: Path) -> Path:
-    """Of version 1 the one for threads: who moves only itself need not wait until the kernel has
-    stopped everybody else from forking, which takes longer than all the rest of a cell."""
+def _procs_file(folder: Path) -> Path:
+    """Return the file by which a process enters. Version 1 has one for single threads: it saves a
+    wait in the kernel that takes longer than the rest of the start of a cell."""
     threads = folder / "tasks"
     return threads if threads.exists() else folder / "cgroup.procs"
 
@@ -308,51 +305,54 @@ def _limit_v2(folder: Path, limits: Limits) -> None:
 
 
 def _quota(cores: float) -> int:
-    return max(int(cores * PERIOD_US), LEAST_QUOTA_US)
+    return max(int(cores * PERIOD_US), MIN_QUOTA_US)
 
 
 def _weight(cores: float, usual: int, *, most: int) -> int:
-    """How a cell stands against others who want the CPU. Its quota bounds it, so that what it was
-    given should be its own also where the machine is busy with something else."""
+    """Return the CPU weight of a cell. The quota limits it; the weight lets it reach its quota when
+    other processes want the CPU too."""
     return min(max(int(usual * WEIGHT_OF_A_CORE * cores), usual), most)
 
 
-def remove_all(groups: Iterable[Group]) -> int:
-    """End what is in them, and remove them; how many are left after a while, which is no longer for
-    many than for one: somebody may have made what cannot be removed."""
+def remove_all(groups: Iterable[Cgroup]) -> int:
+    """Kill the processes in the groups and remove them; return how many groups are left.
+
+    The time limit is one for all groups, since another program may have made groups that cannot be
+    removed.
+    """
     left = list(groups)
     until = time.monotonic() + REMOVE_WAIT_S
-    while left := [group for group in left if not group.drop(by_force=True)]:
+    while left := [group for group in left if not group.try_remove(by_force=True)]:
         if time.monotonic() > until:
             break
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(CHECK_INTERVAL_S)
     return len(left)
 
 
-def _left(tops: list[Path], key: str, proc: Path) -> Iterator[Group]:
+def _leftovers(tops: list[Path], key: str, proc: Path) -> Iterator[Cgroup]:
     for name, folders in _found(tops).items():
-        if ownership.was_left(name, key, proc) and all(map(_is_mine, folders)):
-            yield Group(folders)
+        if ownership.was_left(name, key, proc) and all(map(_is_own_users, folders)):
+            yield Cgroup(folders)
 
 
-def _is_mine(folder: Path) -> bool:
-    """Whether this user made it: others may call theirs so, too."""
+def _is_own_users(folder: Path) -> bool:
+    """Whether this user made the folder: other users can create such names too."""
     try:
         return folder.stat().st_uid == os.geteuid()
     except OSError:
         return False
 
 
-def _forgotten(tops: list[Path], key: str) -> Iterator[Group]:
+def _abandoned(tops: list[Path], key: str) -> Iterator[Cgroup]:
     own = ownership.prefix_of(key)
     for name, folders in _found(tops).items():
-        group = Group(folders)
-        if not name.startswith(own) and group.age_s > FORGOTTEN_AFTER_S and not group.processes():
+        group = Cgroup(folders)
+        if not name.startswith(own) and group.age_s > ABANDONED_AFTER_S and not group.processes():
             yield group
 
 
 def _found(tops: list[Path]) -> dict[str, list[Path]]:
-    """All groups of cells, by name: a folder of each hierarchy."""
+    """Return all groups of cells by name, each with its folder in every hierarchy."""
     found: dict[str, list[Path]] = {}
     for top in tops:
         for parent, names, _ in os.walk(top):
@@ -363,7 +363,7 @@ def _found(tops: list[Path]) -> dict[str, list[Path]]:
 
 
 def _homes(proc: Path) -> dict[str, str]:
-    """The groups of this process, by controller; that of version 2 has the empty name."""
+    """Return the groups of this process by controller; version 2 has the empty name."""
     homes = {}
     for line in _read(proc / "self" / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -373,13 +373,13 @@ def _homes(proc: Path) -> dict[str, str]:
 
 
 def _put(file: Path, text: str) -> None:
-    """Write to a file that must be there: opening one for writing would not make it here."""
+    """Write to an existing file; a cgroup file cannot be created by writing."""
     with file.open("r+") as opened:
         opened.write(text)
 
 
 def _write(file: Path, text: str) -> bool:
-    """The same where it may be missing; whether it was written."""
+    """Write to a file that may be missing, and return whether it was written."""
     try:
         _put(file, text)
     except OSError:

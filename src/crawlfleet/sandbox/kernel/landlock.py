@@ -1,7 +1,7 @@
-"""Which files, ports and processes a cell may touch, by the kernel's Landlock.
+"""Landlock rules: the files, ports and processes that a cell may touch.
 
-Everything that is not listed is refused. It needs no rights, and holds even where the cell sees
-the same files as everybody. Newer kernels can also keep TCP connections and signals within.
+Landlock refuses everything that is not listed. It needs no rights, and works where the cell sees
+the files of the machine. Newer kernels also restrict TCP ports and signals.
 """
 
 import os
@@ -25,13 +25,13 @@ _VERSION_OF_PORTS: Final = 4
 _VERSION_OF_SCOPES: Final = 6
 
 
-def holds_ports() -> bool:
-    """Whether this kernel's can say which TCP ports are connected to."""
+def restricts_ports() -> bool:
+    """Whether Landlock of this kernel can restrict TCP ports."""
     return version() >= _VERSION_OF_PORTS
 
 
 def version() -> int:
-    """Of the interface that this kernel offers; raises `OSError` when there is none."""
+    """Return the version of Landlock in this kernel; raises `OSError` when it has none."""
     return syscalls.syscall(_CREATE, None, 0, 1, name="landlock")
 
 
@@ -42,10 +42,10 @@ def restrict(
     devices: Iterable[str],
     ports: Iterable[int] | None,
 ) -> None:
-    """Hold this process and all that it starts to what is listed, for good.
+    """Restrict this process and all its children to what is listed, for good.
 
-    `ports` are those of TCP that it may connect to; `None` does not restrict them, and neither
-    does a kernel that cannot (`holds_ports`).
+    `ports` are the TCP ports that it may connect to; `None` does not restrict them, and neither
+    does a kernel without `restricts_ports`.
     """
     newest = version()
     files = max(rights for since, rights in _BY_VERSION.items() if since <= newest)
@@ -75,7 +75,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there needs no rule
+        return  # a missing path needs no rule
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_FILES

@@ -1,10 +1,9 @@
-"""Which calls of the kernel a cell may make: a filter in the kernel's own small language.
+"""The seccomp filter of cells: a BPF program that refuses system calls.
 
-A list of what is denied, not of what is allowed: any program in any language may run here, and
-new libraries use new calls. What is denied is what looks into other processes, changes what is
-mounted, makes namespaces, loads code into the kernel, opens other networks than TCP and UDP, or
-makes programs that run with the rights of their owner.
-Calls that are newer than this list do not exist for a cell.
+The filter lists the denied calls, not the allowed ones, because any program in any language may
+run in a cell, and new libraries use new calls. It denies calls that read other processes, change
+mounts, make namespaces, load code into the kernel, open other networks than TCP and UDP, or make
+set-uid programs. Calls that are newer than this list fail with `ENOSYS`.
 """
 
 import errno
@@ -81,7 +80,7 @@ _SHARED: Final[dict[str, tuple[int, int]]] = {
     "msgget": (68, 186),
     "semget": (64, 190),
     "mq_open": (240, 180),
-    # Landlock asks nobody about these.
+    # Landlock does not check these.
     "chmod": (90, -1),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
@@ -100,7 +99,7 @@ _SHARED: Final[dict[str, tuple[int, int]]] = {
     "removexattrat": (466, 466),
     "file_setattr": (469, 469),
 }
-"""Denied where the cell shares the machine's namespaces, and sees the machine's files."""
+"""Denied where the cell shares the namespaces and the files of the machine."""
 _WITH_MODE: Final[dict[str, tuple[int, int, int]]] = {
     # name: the numbers, and which argument is the mode
     "chmod": (90, -1, 1),
@@ -111,7 +110,7 @@ _WITH_MODE: Final[dict[str, tuple[int, int, int]]] = {
     "mknod": (133, -1, 1),
     "mknodat": (259, 33, 2),
 }
-"""Calls that can set the bits by which a program runs as its owner."""
+"""Calls that can set the set-uid and set-gid bits."""
 _OPENING: Final[dict[str, tuple[int, int, int]]] = {
     # name: the numbers, and which argument are the flags; the mode is the next
     "open": (2, -1, 1),
@@ -120,7 +119,7 @@ _OPENING: Final[dict[str, tuple[int, int, int]]] = {
 _OPENAT2: Final = (437, 437)
 _SET_ID: Final = 0o6000
 _MAKES_FILE: Final = 0o100 | 0o20_000_000
-"""`O_CREAT` and `O_TMPFILE`: only then is there a mode."""
+"""`O_CREAT` and `O_TMPFILE`: only with these flags the call has a mode."""
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _SOCKET: Final = (41, 198)
@@ -132,7 +131,7 @@ _NEWEST: Final = 470
 _NAMESPACES: Final = 0x7E02_0000
 _FASTOPEN: Final = 0x2000_0000
 _TERMINAL_INPUT: Final = (0x5412, 0x541C)
-"""`TIOCSTI` and `TIOCLINUX` type into other people's terminals."""
+"""`TIOCSTI` and `TIOCLINUX` put input into another terminal."""
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _DATAGRAM, _TYPE_MASK = 1, 2, 0xF
 _TCP: Final = 6
@@ -144,21 +143,21 @@ _KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
 
 
 def denied_names() -> tuple[str, ...]:
-    """The calls that are denied altogether."""
+    """Return the names of the calls that are denied everywhere."""
     return tuple(_DENIED)
 
 
 @cache
-def program(*, own_world: bool, internet: bool = True) -> bytes:
-    """The filter; stricter about sockets, shared memory and the rights of files where the cell has
-    no namespaces. Without `internet` there are no sockets of TCP and UDP at all."""
+def program(*, own_namespaces: bool, internet: bool = True) -> bytes:
+    """Return the filter. Without `own_namespaces` it is stricter about sockets, shared memory and
+    file permissions; without `internet` it refuses all TCP and UDP sockets."""
     lines = [
         _step(_LOAD, _ARCH),
-        # Numbers mean other things in other instruction sets: nobody may change to one.
+        # A call has another number in another instruction set, so a cell may not change it.
         *_unless(_EQUAL, _ARCHITECTURE, _step(_RETURN, _KILL)),
         _step(_LOAD, _NUMBER),
         *_when(_AT_LEAST, _NEWEST, _refuse(errno.ENOSYS)),
-        # The library does without it, and its arguments cannot be seen from here.
+        # libc falls back to older calls, and a filter cannot read the arguments of these.
         *_when(_EQUAL, _here(_CLONE3), _refuse(errno.ENOSYS)),
         *_when(_EQUAL, _here(_OPENAT2), _refuse(errno.ENOSYS)),
     ]
@@ -171,12 +170,12 @@ def program(*, own_world: bool, internet: bool = True) -> bytes:
     for request in _TERMINAL_INPUT:
         terminal += _when(_EQUAL, request, _refuse())
     lines += _about(_IOCTL, terminal)
-    lines += _about(_SOCKET, _sockets(own_world, internet))
-    if not own_world:
+    lines += _about(_SOCKET, _sockets(own_namespaces, internet))
+    if not own_namespaces:
         for numbers in _SHARED.values():
             if _here(numbers) >= 0:
                 lines += _when(_EQUAL, _here(numbers), _refuse())
-        # It connects without the rules of connecting being asked.
+        # This flag connects without Landlock checking the port.
         for numbers, place in ((_SENDTO, 3), (_SENDMSG, 2), (_SENDMMSG, 3)):
             lines += _about(numbers, [*_argument(place), *_when(_ANY_OF, _FASTOPEN, _refuse())])
     lines.append(_step(_RETURN, _ALLOW))
@@ -184,7 +183,7 @@ def program(*, own_world: bool, internet: bool = True) -> bytes:
 
 
 def _set_id_bits() -> list[bytes]:
-    """Nothing that a cell leaves behind may lend its owner's rights to whoever runs it."""
+    """Refuse set-uid and set-gid bits: a program that a cell leaves must not run as its owner."""
     lines = []
     for *numbers, place in _WITH_MODE.values():
         refuse = [*_argument(place), *_when(_ANY_OF, _SET_ID, _refuse())]
@@ -196,15 +195,15 @@ def _set_id_bits() -> list[bytes]:
     return lines
 
 
-def _sockets(own_world: bool, internet: bool) -> list[bytes]:
-    """The call `socket`: family, type and protocol."""
+def _sockets(own_namespaces: bool, internet: bool) -> list[bytes]:
+    """Filter the call `socket` by family, type and protocol."""
     inet = [*_argument(1), _step(_AND, _TYPE_MASK), *_when(_EQUAL, _STREAM, *_only_tcp())]
-    if own_world:
+    if own_namespaces:
         inet += _when(_EQUAL, _DATAGRAM, _step(_RETURN, _ALLOW))
     inet.append(_refuse())
     netlink = [*_argument(2), *_unless(_EQUAL, 0, _refuse()), _step(_RETURN, _ALLOW)]
     lines = _argument(0)
-    if own_world:
+    if own_namespaces:
         lines += _when(_EQUAL, _AF_UNIX, _step(_RETURN, _ALLOW))
     if internet:
         lines += _when(_EQUAL, _AF_INET, *inet)
@@ -214,7 +213,7 @@ def _sockets(own_world: bool, internet: bool) -> list[bytes]:
 
 
 def _only_tcp() -> list[bytes]:
-    """No protocol, or TCP: others, such as MPTCP, have ways of their own."""
+    """Allow no protocol number, or TCP: others, such as MPTCP, bypass Landlock."""
     return [
         *_argument(2),
         *_when(_EQUAL, 0, _step(_RETURN, _ALLOW)),
@@ -224,7 +223,7 @@ def _only_tcp() -> list[bytes]:
 
 
 def _about(numbers: tuple[int, int], lines: list[bytes]) -> list[bytes]:
-    """Lines for one call; whoever comes through them has the number loaded again."""
+    """Return the lines for one call; they end with the number of the call loaded again."""
     if _here(numbers) < 0:
         return []
     return _when(_EQUAL, _here(numbers), *lines, _step(_LOAD, _NUMBER))
@@ -239,7 +238,7 @@ def _unless(test: int, value: int, *lines: bytes) -> list[bytes]:
 
 
 def _argument(place: int) -> list[bytes]:
-    """Load the lower half of an argument."""
+    """Load the lower 32 bits of an argument."""
     return [_step(_LOAD, _ARGUMENTS + 8 * place)]
 
 

@@ -1,5 +1,4 @@
-"""Calls of the kernel that Python has no names for. All raise `OSError`, with the name of the
-call."""
+"""System calls that Python does not offer; every function raises `OSError` naming the call."""
 
 import ctypes
 import errno
@@ -67,39 +66,39 @@ def prctl(option: int, argument: int = 0, name: str = "prctl") -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own is gone."""
+    """Become the parent of descendants whose own parent has ended."""
     prctl(PR_SET_CHILD_SUBREAPER, 1, "subreaper")
 
 
 def end_with_parent() -> None:
-    """Be killed when the parent dies."""
+    """Have the kernel kill this process when its parent ends."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, "pdeathsig")
 
 
 def set_name(name: str) -> None:
-    """What this process is called in lists, of at most 15 letters."""
+    """Set the name of this process in process lists, at most 15 letters."""
     _check(_libc.prctl(PR_SET_NAME, name.encode(), 0, 0, 0), "name")
 
 
 def forbid_new_privileges() -> None:
-    """From now on no program that is run gains rights: set-uid bits mean nothing."""
+    """Ignore set-uid bits from now on: no program gains rights."""
     prctl(PR_SET_NO_NEW_PRIVS, 1, "no_new_privs")
 
 
 def hide_memory() -> None:
-    """Nobody of the same user may look into this process."""
+    """Forbid other processes of the same user to read this one."""
     prctl(PR_SET_DUMPABLE, 0, "dumpable")
 
 
 def show_memory() -> None:
-    """Undo `hide_memory`: files of this process in `/proc` are its own again."""
+    """Undo `hide_memory`: this process owns its files in `/proc` again."""
     prctl(PR_SET_DUMPABLE, 1, "dumpable")
 
 
 def drop_capabilities() -> None:
-    """Give up all special rights, for this process and those that it starts."""
+    """Give up all capabilities, for this process and its children."""
     for number in range(LAST_CAPABILITY + 1):
-        # Not allowed: then it cannot be gained either.
+        # A refusal is fine: then the capability cannot be gained either.
         dropped = _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
         if dropped < 0 and ctypes.get_errno() == errno.EINVAL:
             break  # this kernel knows no more
@@ -113,12 +112,12 @@ def unshare(flags: int) -> None:
 
 
 def enter(namespace: int, kind: int) -> None:
-    """Join a namespace of that kind, by a descriptor of it."""
+    """Join a namespace of this kind by its descriptor."""
     _check(_libc.setns(namespace, kind), "setns")
 
 
 def mount(kind: str, target: str, flags: int, options: str = "") -> None:
-    """A new file system of a kind at a place."""
+    """Mount a new file system of this kind."""
     done = _libc.mount(
         kind.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode()
     )
@@ -126,14 +125,14 @@ def mount(kind: str, target: str, flags: int, options: str = "") -> None:
 
 
 def make_private(target: str) -> None:
-    """What is mounted from now on is seen in this namespace alone."""
+    """Keep future mounts below `target` within this namespace."""
     done = _libc.mount(b"none", target.encode(), None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
     _check(done, f"make {target} private")
 
 
 def bind(path: str, target: str, attributes: int, *, user_namespace: int | None = None) -> None:
-    """Show `path`, with all that is mounted below it, at `target`. With a user namespace, owners
-    are shown as it maps them."""
+    """Mount `path` and everything mounted below it at `target`. With a user namespace, the mount
+    shows owners as that namespace maps them."""
     tree = _check(
         _libc.syscall(
             _OPEN_TREE,
@@ -158,7 +157,7 @@ def bind(path: str, target: str, attributes: int, *, user_namespace: int | None 
 def set_attributes(
     path: str, attributes: int, *, fd: int = _AT_FDCWD, recursive: bool = False
 ) -> None:
-    """Add attributes to what is mounted at `path`, or at `fd` when the path is empty."""
+    """Add attributes to the mount at `path`, or at `fd` when the path is empty."""
     _set_attributes(fd, path, attributes, 0, recursive=recursive)
 
 
@@ -172,7 +171,7 @@ def _set_attributes(
 
 
 def pivot_root(folder: str) -> None:
-    """Make a folder, which is a mount, the root; the old one is gone."""
+    """Make a mounted folder the root, and unmount the old root."""
     os.chdir(folder)
     _check(_libc.syscall(_PIVOT_ROOT, b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", MNT_DETACH), "umount2")
@@ -180,12 +179,12 @@ def pivot_root(folder: str) -> None:
 
 
 def syscall(number: int, *arguments: object, name: str) -> int:
-    """Any other."""
+    """Make any other system call."""
     return _check(_libc.syscall(number, *arguments), name)
 
 
 def install_filter(program: bytes) -> None:
-    """A seccomp filter, for this process and all that it starts."""
+    """Install a seccomp filter for this process and its children."""
     code = _Program(len(program) // 8, program)
     done = _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(code), 0, 0)
     _check(done, "seccomp")
