@@ -218,10 +218,9 @@ def read(path: Path) -> list[dict[str, str]]:
     if path.suffix == ".gz":
         data = gzip.decompress(data)
     elif path.suffix == ".zst":
-        import zstandard
+        from crawlfleet import zstd
 
-        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-            data = reader.read()
+        data = zstd.decompress(data)
     text = data.decode()
     if ".csv" in path.name:
         return [dict(row) for row in csv.DictReader(text.splitlines(keepends=True))]

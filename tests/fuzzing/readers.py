@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import brotli
 import msgspec
-import zstandard
 
+from crawlfleet import zstd
 from crawlfleet.adapters.sinks.csv import CommaSeparated
 from crawlfleet.adapters.sinks.jsonl import JsonLines
 from crawlfleet.adapters.sinks.warc import Archive
@@ -175,7 +175,7 @@ def read_encoding(chance: random.Random) -> Read:
         "gzip": lambda: gzip.compress(body, 1),
         "deflate": lambda: zlib.compress(body, 1),
         "br": lambda: brotli.compress(body, quality=1),
-        "zstd": lambda: zstandard.compress(body, 1),
+        "zstd": lambda: zstd.compress(body, 1),
     }
     names = chance.choices(list(coded), k=chance.choice((1, 1, 2, 3)))
     raw = broken(chance, coded[names[0]]())

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
+from crawlfleet import zstd
 from crawlfleet.ports.sink import Sink
 from crawlfleet.testing.sink_suite import CrashingSinkSuite, Found, Harness, SinkSuite
 from tests.adapters import sink_makers
@@ -35,8 +35,7 @@ class Files(Harness):
         if path.suffix == ".gz":
             return gzip.decompress(data)
         if path.suffix == ".zst":
-            reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
-            return reader.read()
+            return zstd.decompress(data)
         return data
 
     def contents(self, folder: Path) -> Iterator[bytes]:

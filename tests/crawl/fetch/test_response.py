@@ -1,14 +1,24 @@
+import contextlib
 import gzip
 import random
+import time
 import zlib
 
 import brotli
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.crawl.fetch.decoding import Overflowing, Undecodable, decoder
+from crawlfleet import zstd
+from crawlfleet.crawl.fetch.decoding import (
+    MAX_ZSTD_FRAMES,
+    Inflate,
+    Layer,
+    Overflowing,
+    Undecodable,
+    Zstandard,
+    decoder,
+)
 from crawlfleet.crawl.fetch.response import is_wanted, judge, media_type
 from crawlfleet.model.crawl.parameters import Outcome
 
@@ -51,7 +61,7 @@ def pack(data: bytes, encoding: str) -> bytes:
         case "br":
             return brotli.compress(data, quality=4)
         case _:
-            return zstandard.compress(data)
+            return zstd.compress(data)
 
 
 ENCODINGS = ["gzip", "deflate", "br", "zstd"]
@@ -85,6 +95,50 @@ def test_bombs_are_stopped_at_the_limit(encoding: str) -> None:
     with pytest.raises(Overflowing):
         found.feed(packed)
     assert len(found.taken()) <= 100_000
+
+
+@pytest.mark.parametrize(
+    ("layer", "encoding"),
+    [(Inflate(gzip=True), "gzip"), (Inflate(gzip=False), "deflate"), (Zstandard(), "zstd")],
+)
+def test_no_more_comes_out_than_one_byte_above_the_limit(layer: Layer, encoding: str) -> None:
+    assert len(layer.feed(pack(bytes(50_000_000), encoding), 1_000_000)) == 1_000_001
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_parts_of_a_body_are_read_as_one(encoding: str) -> None:
+    found = decoder(encoding, 1_000_000)
+    assert found is not None
+    found.feed(b"".join(pack(b"%d," % n, encoding) for n in range(5_000)))
+    assert found.finish() == b"".join(b"%d," % n for n in range(5_000))
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_body_of_empty_parts_takes_little_time(encoding: str) -> None:
+    packed = gzip.compress(pack(b"", encoding) * 400_000)
+    found = decoder(f"{encoding}, gzip", 10_000_000)
+    assert found is not None
+    begun = time.process_time()
+    with contextlib.suppress(Undecodable):
+        found.feed(packed)
+    assert time.process_time() - begun < 3.0
+
+
+def test_a_body_has_a_limited_number_of_zstd_frames() -> None:
+    found = decoder("zstd", 1_000)
+    assert found is not None
+    found.feed(zstd.compress(b"") * MAX_ZSTD_FRAMES)
+    with pytest.raises(Undecodable, match="frames"):
+        found.feed(zstd.compress(b""))
+
+
+def test_a_zstd_frame_that_asks_for_much_memory_is_refused() -> None:
+    packer = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 24})
+    packed = packer.compress(bytes(20_000_000)) + packer.flush()
+    found = decoder("zstd", 100_000_000)
+    assert found is not None
+    with pytest.raises(Undecodable, match="memory"):
+        found.feed(packed)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import zstandard
 
+from crawlfleet import zstd
 from crawlfleet.adapters.frontier.counts import Tally
 from crawlfleet.adapters.frontier.host_queue import Entry, Host
 from crawlfleet.adapters.frontier.lookup import MAY_FALL, Met, look_up
@@ -344,8 +344,8 @@ def _host_row(host: Host, state: HostState) -> tuple[Any, ...]:
 
 
 def _compress(links: Sequence[Link]) -> bytes:
-    return zstandard.compress(_pack(links), 1)
+    return zstd.compress(_pack(links), 1)
 
 
 def _decompress(packed: bytes) -> list[Link]:
-    return [Link(*fields) for fields in _unpack(zstandard.decompress(packed))]
+    return [Link(*fields) for fields in _unpack(zstd.decompress(packed))]

@@ -4,17 +4,16 @@ The file that is there is only read; the caller puts the new one in its place on
 """
 
 import gzip
-import io
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-import zstandard
-
+from crawlfleet import zstd
 from crawlfleet.adapters.sinks.page_index import entries, packed
 from crawlfleet.adapters.sinks.rotating_file import Packing, packer_of
 from crawlfleet.errors import SinkUnusable
@@ -112,9 +111,15 @@ def _reading(written: Written, format: str) -> Iterator[Iterator[bytes]]:
         if path.suffix.lower() == ".gz":
             unpacked = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
         elif path.suffix.lower() == ".zst":
-            reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-            unpacked = io.BufferedReader(reader)
-        yield _rows(unpacked) if format == "csv" else iter(unpacked)
+            unpacked = zstd.ZstdFile(file)  # type: ignore[assignment]
+        yield _records(unpacked, format, path)
+
+
+def _records(unpacked: BinaryIO, format: str, path: Path) -> Iterator[bytes]:
+    try:
+        yield from _rows(unpacked) if format == "csv" else unpacked
+    except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError):
+        raise _mismatch(path) from None
 
 
 def _rows(lines: BinaryIO) -> Iterator[bytes]:

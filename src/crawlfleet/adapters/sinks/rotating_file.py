@@ -10,12 +10,13 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-import zstandard
 
+from crawlfleet import zstd
 from crawlfleet.adapters.sinks.folder import OutputFolder
 from crawlfleet.errors import SinkUnusable
 
@@ -295,7 +296,8 @@ def packer_of(packing: Packing) -> Callable[[bytes], bytes]:
     if packing == "gzip":
         return pack_gzip
     if packing == "zstd":
-        return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress
+        packer = zstd.ZstdCompressor(level=ZSTD_LEVEL)
+        return partial(packer.compress, mode=packer.FLUSH_FRAME)
     return bytes
 
 

@@ -6,8 +6,7 @@ A few bytes can stand for gigabytes, so unpacking is told how much may come out.
 import zlib
 from typing import Final
 
-import zstandard
-
+from crawlfleet import zstd
 from crawlfleet.errors import CrawlfleetError
 
 PACKED_FROM_BYTES: Final = 4_096
@@ -16,7 +15,6 @@ ENCODINGS: Final = ("zstd", "gzip")
 """Those that are understood, the preferred one first."""
 LEVEL: Final = 1
 """The quickest: most of the gain for a small part of the time."""
-WINDOW_BYTES: Final = 8 << 20
 
 
 class Unpackable(CrawlfleetError):
@@ -37,7 +35,7 @@ def chosen(accepted: str) -> str:
 def pack(body: bytes, encoding: str) -> bytes:
     """The body in one of `ENCODINGS`."""
     if encoding == "zstd":
-        return zstandard.ZstdCompressor(level=LEVEL).compress(body)
+        return zstd.compress(body, LEVEL)
     return zlib.compress(body, LEVEL, wbits=31)
 
 
@@ -50,11 +48,14 @@ def unpack(body: bytes, encoding: str, *, most_bytes: int) -> bytes:
 
 
 def _unzstd(body: bytes, most_bytes: int) -> bytes:
+    inner = zstd.web_decompressor()
     try:
-        reader = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(body)
-        return reader.read(most_bytes + 1)
-    except zstandard.ZstdError as error:
+        plain = inner.decompress(body, most_bytes + 1)
+    except zstd.ZstdError as error:
         raise Unpackable(f"it is not zstd: {error}") from None
+    if len(plain) <= most_bytes and not inner.eof:
+        raise Unpackable("it is not zstd: its end is missing")
+    return plain
 
 
 def _gunzip(body: bytes, most_bytes: int) -> bytes:

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Final
 
 import brotli
-import zstandard
 
+from crawlfleet import zstd
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.zoo.animal import (
     PAGE,
@@ -48,7 +48,7 @@ def make_bomb(encoding: str) -> bytes:
             press = brotli.Compressor(quality=1)
             return b"".join([*(press.process(ZEROES) for _ in range(times)), press.finish()])
         case "zstd":
-            frames = zstandard.ZstdCompressor(level=1).compressobj()
+            frames = zstd.ZstdCompressor(level=1)
             return b"".join([*(frames.compress(ZEROES) for _ in range(times)), frames.flush()])
         case _:
             # The same block again and again, which is quicker than packing all of it.
@@ -102,9 +102,9 @@ CONTENTS: Final = (
     Animal("br-garbage", BAD_CONTENT, coded("br", b"\xff" * 500)),
     Animal("br-truncated", BAD_CONTENT, coded("br", brotli.compress(PAGE)[:-5])),
     Animal("br-bomb", TOO_LARGE, bomb("br")),
-    Animal("zstd", OK, coded("zstd", zstandard.compress(PAGE)), body=PAGE),
+    Animal("zstd", OK, coded("zstd", zstd.compress(PAGE)), body=PAGE),
     Animal("zstd-garbage", BAD_CONTENT, coded("zstd", b"\xff" * 500)),
-    Animal("zstd-truncated", BAD_CONTENT, coded("zstd", zstandard.compress(PAGE)[:-5])),
+    Animal("zstd-truncated", BAD_CONTENT, coded("zstd", zstd.compress(PAGE)[:-5])),
     Animal("zstd-bomb", TOO_LARGE, bomb("zstd")),
     Animal("encoding-unknown", OK, coded("utf-8", PAGE), body=PAGE),
     Animal(

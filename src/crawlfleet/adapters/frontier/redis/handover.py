@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-import zstandard
 
+from crawlfleet import zstd
 from crawlfleet.adapters.frontier.redis.partition import INTAKE, Partition
 from crawlfleet.adapters.frontier.redis.records import word
 
@@ -30,7 +30,7 @@ _decode: Final = msgspec.msgpack.Decoder(list[tuple[msgspec.Raw, str, str, int, 
 
 def pack_links(links: Iterable[Words]) -> bytes:
     """The links of a page that lay too deep, small."""
-    return zstandard.compress(_encode(list(links)), 1)
+    return zstd.compress(_encode(list(links)), 1)
 
 
 async def taken_in(
@@ -81,7 +81,7 @@ def _read(message: bytes) -> Iterable[tuple[int, Any]]:
         yield _target(message), msgspec.Raw(message)
         return
     _, source, depth, at, page = HEAD.unpack_from(message)
-    for id, url, host, rank, number in _decode(zstandard.decompress(message[HEAD.size :])):
+    for id, url, host, rank, number in _decode(zstd.decompress(message[HEAD.size :])):
         yield number, (number, "L", depth, id, url, host, rank, 0, source, word(page), at)
 
 
