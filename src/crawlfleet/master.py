@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from crawlfleet.control.access.authentication import Authenticating
+from crawlfleet.control.access.authentication import Authentication
 from crawlfleet.control.access.clusters import Clusters
 from crawlfleet.control.access.keys import Keys
 from crawlfleet.control.access.node_tokens import NodeTokens
@@ -23,17 +23,17 @@ from crawlfleet.control.breaker_orders import BreakerOrders
 from crawlfleet.control.events.outbox import Outbox
 from crawlfleet.control.events.stream import Broadcast, Events
 from crawlfleet.control.leases.dispatch import Dispatch
-from crawlfleet.control.leases.execution_orders import Errands
+from crawlfleet.control.leases.execution_orders import ExecutionOrders
 from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.leases.recalls import Recalls
 from crawlfleet.control.leases.service import Leases
 from crawlfleet.control.logs.executions import Logs
-from crawlfleet.control.logs.retention import LogKeeping
+from crawlfleet.control.logs.retention import LogRetention
 from crawlfleet.control.nodes.health import NodeHealth
 from crawlfleet.control.nodes.history import NodeHistory
-from crawlfleet.control.nodes.lost_connections import Suspicion
+from crawlfleet.control.nodes.lost_connections import LostConnections
 from crawlfleet.control.nodes.orders import NodeOrders
-from crawlfleet.control.nodes.probing import Probing, probes_loopback
+from crawlfleet.control.nodes.probing import HealthProbes, probes_loopback
 from crawlfleet.control.nodes.sessions import Nodes
 from crawlfleet.control.overview.attention import Attention
 from crawlfleet.control.overview.series import Timeline
@@ -41,15 +41,15 @@ from crawlfleet.control.quality import Quality
 from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.state.audit_trail import AuditLog
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.follow import Following
-from crawlfleet.control.state.node_terms import Terms
-from crawlfleet.control.tasks.assign_by_hand import Assigning
-from crawlfleet.control.tasks.orders import Orders
-from crawlfleet.control.tasks.queries import Queries
+from crawlfleet.control.state.follow import MasterFollower
+from crawlfleet.control.state.node_terms import ClusterTerms
+from crawlfleet.control.tasks.assign_by_hand import AssignByHand
+from crawlfleet.control.tasks.orders import TaskOrders
+from crawlfleet.control.tasks.queries import TaskQueries
 from crawlfleet.control.tasks.service import Tasks
-from crawlfleet.control.tasks.shard_parents import Gathering
+from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.control.timers import Timers
-from crawlfleet.control.usage import Metering
+from crawlfleet.control.usage import UsageMeter
 from crawlfleet.core.placement.rules import Rules
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
@@ -58,13 +58,13 @@ from crawlfleet.features.crawls.execution_requests import Inquiries
 from crawlfleet.features.crawls.frontiers import Frontiers
 from crawlfleet.features.crawls.remote_frontiers import placing_on
 from crawlfleet.features.crawls.service import Crawls
-from crawlfleet.features.crawls.work import Workforce
+from crawlfleet.features.crawls.work import CrawlWorkers
 from crawlfleet.features.schedules.service import Schedules
-from crawlfleet.features.secrets.service import Vault
+from crawlfleet.features.secrets.service import Secrets
 from crawlfleet.features.webhooks.feature import Telling
 from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.settings import Settings
-from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.events import EventSink
 from crawlfleet.ports.files import BundleStore
 from crawlfleet.ports.frontier.kept import FrontierShelf
@@ -85,7 +85,7 @@ STAND_EVERY_S: Final = 0.5
 PAUSE_AFTER_LOSS_S: Final = 0.5
 
 
-class ControlPlane(Authenticating):
+class ControlPlane(Authentication):
     """All services of the master over one store. An async context manager."""
 
     def __init__(
@@ -107,7 +107,7 @@ class ControlPlane(Authenticating):
         server: FrontierServer | None = None,
         locks: Locks | None = None,
         ledger: LedgerBook | None = None,
-        courier: Courier | None = None,
+        courier: Sender | None = None,
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
@@ -124,15 +124,17 @@ class ControlPlane(Authenticating):
         """Where the value of each setting came from, by its dotted name."""
         self._name = name
         self.state = state = FleetState(store=store, system=system, settings=settings)
-        terms = Terms(state=state, settings=settings.session)
-        self._following = Following(store=store, state=state, system=system, terms=terms)
-        errands = Errands(state=state, first=int.from_bytes(system.entropy(4), "big"))
+        terms = ClusterTerms(state=state, settings=settings.session)
+        self._following = MasterFollower(store=store, state=state, system=system, terms=terms)
+        execution_orders = ExecutionOrders(
+            state=state, first=int.from_bytes(system.entropy(4), "big")
+        )
         self.quality = Quality(store=store, state=state, system=system, output=output)
         self.leases = Leases(
             state=state,
             system=system,
             settings=settings.recovery,
-            errands=errands,
+            execution_orders=execution_orders,
             measuring=self.quality.measuring,
         )
         self.logs = Logs(
@@ -142,7 +144,7 @@ class ControlPlane(Authenticating):
             settings=settings.webhooks,
             counts=lambda crawl_id: self.frontiers.last_counts(crawl_id),
         )
-        self._log_keeping = LogKeeping(store=store, system=system, settings=settings.retention)
+        self._log_keeping = LogRetention(store=store, system=system, settings=settings.retention)
         self.breakers = BreakerOrders(state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
@@ -152,11 +154,13 @@ class ControlPlane(Authenticating):
         )
         self.audit = AuditLog(store=store)
         probe_loopback = probes_loopback(settings)
-        self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
+        self.lost_connections = LostConnections(
+            state=state, leases=self.leases, settings=settings.session
+        )
         self.nodes = Nodes(
             state=state,
             leases=self.leases,
-            suspicion=self.suspicion,
+            lost_connections=self.lost_connections,
             history=self.history,
             health=NodeHealth(state=state, settings=settings.health, system=system),
             system=system,
@@ -166,9 +170,9 @@ class ControlPlane(Authenticating):
         self.node_orders = NodeOrders(
             state=state, nodes=self.nodes, leases=self.leases, system=system
         )
-        self._probing: Probing | None = None
+        self._probing: HealthProbes | None = None
         if prober is not None:
-            self._probing = Probing(
+            self._probing = HealthProbes(
                 state=state,
                 system=system,
                 prober=prober,
@@ -194,7 +198,7 @@ class ControlPlane(Authenticating):
             archives=archives,
             warming=self.leases.warming,
         )
-        self.vault = Vault(
+        self.vault = Secrets(
             store=store,
             state=state,
             system=system,
@@ -204,7 +208,7 @@ class ControlPlane(Authenticating):
             seal=seal,
         )
         self.quotas = Quotas(state=state, system=system)
-        self.metering = Metering(store=store, state=state, system=system, output=output)
+        self.metering = UsageMeter(store=store, state=state, system=system, output=output)
         self.tasks = Tasks(
             store=store,
             state=state,
@@ -216,7 +220,7 @@ class ControlPlane(Authenticating):
             quotas=self.quotas,
             private_callbacks=settings.webhooks.allow_private,
         )
-        self.orders = Orders(store=store, state=state, system=system)
+        self.orders = TaskOrders(store=store, state=state, system=system)
         self.workflows = Workflows(
             store=store, state=state, system=system, tasks=self.tasks, orders=self.orders
         )
@@ -232,20 +236,20 @@ class ControlPlane(Authenticating):
             state=state,
             system=system,
             tasks=self.tasks,
-            errands=errands,
+            execution_orders=execution_orders,
             fence=fence,
             frontiers=self.frontiers,
             output=output,
         )
         self.inquiries = Inquiries(state=state, fence=fence, locks=locks, book=ledger)
-        self.workforce = Workforce(
+        self.workforce = CrawlWorkers(
             store=store,
             state=state,
             crawls=self.crawls,
             frontiers=self.frontiers,
             inquiries=self.inquiries,
         )
-        self.queries = Queries(
+        self.queries = TaskQueries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
         )
         self.timeline = Timeline(store=store, state=state, system=system)
@@ -258,7 +262,7 @@ class ControlPlane(Authenticating):
             disk_free=disk_free,
         )
         self.task_types = admission.parameter_types
-        self.assigning = Assigning(
+        self.assigning = AssignByHand(
             state=state, system=system, rules=rules, tasks=self.tasks, nodes=self.nodes
         )
         self._dispatch = Dispatch(
@@ -277,7 +281,7 @@ class ControlPlane(Authenticating):
             recalls=Recalls(state=state, system=system, settings=settings.health),
         )
         self._broadcast = Broadcast()
-        self._gathering = Gathering(
+        self._gathering = ShardParents(
             store=store, state=state, system=system, measuring=self.quality.measuring
         )
         telling = partial(Telling, store=store, state=state, system=system, settings=settings)
@@ -365,7 +369,7 @@ class ControlPlane(Authenticating):
         # In this order: what an earlier leader committed is in what is loaded after that.
         self._lead = await self._store.lead(self._name)
         await self.state.load()
-        self.state.limits.watch_all(now=self._system.now())
+        self.state.time_limits.watch_all(now=self._system.now())
         if self._lead is not None:
             self.state.epoch = self._lead.epoch
             await self.leases.give_back_orphans()
@@ -376,7 +380,7 @@ class ControlPlane(Authenticating):
             group.create_task(self.history.run(), name="history")
             group.create_task(self.keys.run(), name="keys")
             group.create_task(self.timeline.run(), name="timeline")
-            group.create_task(self.suspicion.run(), name="suspicion")
+            group.create_task(self.lost_connections.run(), name="lost_connections")
             group.create_task(self.metering.run(), name="metering")
             group.create_task(self._following.run(), name="following")
             group.create_task(self._broadcast.run(self.state.signals.news), name="broadcast")
@@ -447,6 +451,6 @@ class ControlPlane(Authenticating):
     async def _take_over(self) -> None:
         """Know all that was committed under the leaders before, and go on from there."""
         await self._following.catch_up()
-        await self.state.renewal.sessions([*self.state.sessions])
-        self.state.limits.watch_all(now=self._system.now())
+        await self.state.refresh.sessions([*self.state.sessions])
+        self.state.time_limits.watch_all(now=self._system.now())
         await self.leases.give_back_orphans()

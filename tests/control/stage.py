@@ -32,7 +32,7 @@ from crawlfleet.model.wire.node_protocol import (
     ReportKind,
     ReportOutcome,
 )
-from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.files import BundleStore
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.seal import Seal
@@ -157,7 +157,7 @@ async def stage(
     output: OutputStore | None = None,
     archives: BundleStore | None = None,
     seal: Seal | None = None,
-    courier: Courier | None = None,
+    courier: Sender | None = None,
     **sections: Any,
 ) -> AsyncIterator[Stage]:
     store = store or MemoryStore()

@@ -356,7 +356,7 @@ def test_a_follower_that_is_too_far_behind_loads_anew(
                 await asyncio.sleep(2)
                 assert await on.shared.store.remove_events(before=1e12, limit=20) == 20
             else:
-                monkeypatch.setattr(follow, "MOST_BEHIND", 10)
+                monkeypatch.setattr(follow, "MAX_BEHIND", 10)
             on.shared.delay_s = lambda: 0.0
             await on.one.submit()
             await agree(on)

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from crawlfleet.control.named_locks import Turns
+from crawlfleet.control.named_locks import NamedLocks
 
 
 def test_one_at_a_time_and_nothing_is_kept() -> None:
     async def scene() -> None:
-        turns = Turns()
+        turns = NamedLocks()
         inside: list[int] = []
 
         async def work(number: int) -> None:
@@ -29,7 +29,7 @@ def test_one_at_a_time_and_nothing_is_kept() -> None:
 
 def test_whoever_fails_or_is_cancelled_lets_the_next_go_on() -> None:
     async def scene() -> None:
-        turns = Turns()
+        turns = NamedLocks()
         held = asyncio.Event()
 
         async def hold() -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.control.leases.service import Leases
-from crawlfleet.control.state.delays import Delays
+from crawlfleet.control.state.delays import DelayedTasks
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.follow import Following
-from crawlfleet.control.state.refresh import Meanwhile, Renewal
+from crawlfleet.control.state.follow import MasterFollower
+from crawlfleet.control.state.refresh import ConcurrentChanges, Refresh
 from crawlfleet.control.tasks import shard_parents
-from crawlfleet.control.tasks.shard_parents import Gathering
+from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.tasks import admission, attempts, parents
 from crawlfleet.core.tasks.merge import Merger
@@ -161,7 +161,7 @@ def failures_are_retried_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def delayed_retries_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Delays, "next", lambda self: None)
+    patch.setattr(DelayedTasks, "next", lambda self: None)
 
 
 def state_changes_without_its_event(patch: pytest.MonkeyPatch) -> None:
@@ -267,18 +267,18 @@ def every_state_is_an_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_gathers_shards(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gathering, "gather", nothing)
+    patch.setattr(ShardParents, "gather", nothing)
 
 
 def ends_of_shards_are_heard_of_once_at_most(patch: pytest.MonkeyPatch) -> None:
-    publish = Gathering.publish
+    publish = ShardParents.publish
 
-    async def once(self: Gathering, events: Sequence[Event]) -> None:
+    async def once(self: ShardParents, events: Sequence[Event]) -> None:
         with contextlib.suppress(StoreUnavailable):
             await publish(self, events)
 
-    patch.setattr(Gathering, "publish", once)
-    patch.setattr(Gathering, "run", nothing)
+    patch.setattr(ShardParents, "publish", once)
+    patch.setattr(ShardParents, "run", nothing)
 
 
 def a_retried_shard_forgets_its_parent(patch: pytest.MonkeyPatch) -> None:
@@ -331,19 +331,19 @@ def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch
 
 
 def masters_do_not_hear_of_each_other(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Following, "_renew", nothing)
+    patch.setattr(MasterFollower, "_renew", nothing)
 
 
 def what_was_read_overwrites_what_is_newer(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Meanwhile, "has", lambda *_: False)
+    patch.setattr(ConcurrentChanges, "has", lambda *_: False)
 
 
 def a_new_leader_does_not_catch_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Following, "catch_up", nothing)
+    patch.setattr(MasterFollower, "catch_up", nothing)
 
 
 def deadlines_of_other_clocks_are_believed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Renewal, "_timed", lambda _, session, *__: session)
+    patch.setattr(Refresh, "_timed", lambda _, session, *__: session)
 
 
 def what_is_unknown_here_is_taken_for_lost(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.control.measuring import Measuring
+from crawlfleet.control.measuring import Measurement
 from crawlfleet.core.quality.recording import Judged
 from crawlfleet.core.tasks import attempts
 from crawlfleet.model.change import Change
@@ -46,14 +46,14 @@ def _breaks(seed: int) -> bool:
 def test_what_is_measured_is_not_kept_for_ever() -> None:
     """Of executions that are over nothing is remembered."""
     kept: list[int] = []
-    forget = Measuring.forget
+    forget = Measurement.forget
 
-    def counting(self: Measuring, execution_ids: object) -> None:
+    def counting(self: Measurement, execution_ids: object) -> None:
         forget(self, execution_ids)  # type: ignore[arg-type]
         kept.append(len(self._under_way))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Measuring, "forget", counting)
+        patch.setattr(Measurement, "forget", counting)
         simulate(1, replace(WORLD, tasks=20, rough_s=30.0))
     assert kept
     assert max(kept) <= 20

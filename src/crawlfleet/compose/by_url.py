@@ -13,7 +13,7 @@ from crawlfleet.errors import ConfigError
 from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.model.own_files import PAUSES_NAME
 from crawlfleet.model.settings import Settings
-from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.frontier.server import FrontierServer
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.locks import Locks
@@ -52,7 +52,7 @@ def open_locks(settings: Settings) -> Locks:
     return locks
 
 
-def open_courier(settings: Settings) -> Courier:
+def open_courier(settings: Settings) -> Sender:
     """Who carries what webhooks are told: to web addresses, and to people as letters."""
     from crawlfleet.adapters.notify.by_scheme import Couriers
     from crawlfleet.adapters.notify.http import HttpCourier

@@ -21,7 +21,7 @@ KINDS: Final = (OPENED, "breaker.closed")
 PORTION: Final = 1000
 
 
-class BreakerNews:
+class BreakerEvents:
     """Makes events of what the breakers have learned."""
 
     def __init__(self, *, store: Store, state: FleetState, system: System) -> None:

@@ -29,11 +29,11 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-MOMENT_S: Final = 1.0
+SHORT_WAIT_S: Final = 1.0
 """For which all reports of a batch wait together."""
-LONGEST_WAIT_S: Final = 20.0
+MAX_WAIT_S: Final = 20.0
 """For which those wait whose node asks again with all it has; nodes ask for half a minute."""
-MOST_READ: Final = 100
+MAX_READ: Final = 100
 """Of the earlier runs of a series: those that were not good are passed over."""
 
 APART_BYTES: Final = 50_000
@@ -43,7 +43,7 @@ Results = Callable[[], AsyncIterator[msgspec.Raw]]
 """The data of a result, or of those of all shards."""
 
 
-class Measuring:
+class Measurement:
     """Says what the items of tasks came to."""
 
     def __init__(
@@ -138,7 +138,7 @@ class Measuring:
         if expected.series is None or expected.drift is None:
             return Baseline()
         key = series_key(project_id, expected.series)
-        earlier = await self._store.measured_runs(key, after=None, limit=MOST_READ)
+        earlier = await self._store.measured_runs(key, after=None, limit=MAX_READ)
         return baseline(earlier, expected.drift.runs)
 
     async def _profile(

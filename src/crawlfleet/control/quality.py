@@ -1,6 +1,6 @@
 """What was measured of tasks, series by series, and what people say about it."""
 
-from crawlfleet.control.measuring import Measuring
+from crawlfleet.control.measuring import Measurement
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.quality.recording import decided, undecidable
 from crawlfleet.errors import Conflict
@@ -22,7 +22,7 @@ class Quality:
         system: System,
         output: OutputStore | None = None,
     ) -> None:
-        self.measuring = Measuring(store=store, state=state, system=system, output=output)
+        self.measuring = Measurement(store=store, state=state, system=system, output=output)
         self._store = store
         self._state = state
         self._system = system

@@ -20,7 +20,7 @@ from crawlfleet.model.usage import DAY_S
 from crawlfleet.ports.system import System
 
 
-class Intake:
+class QuotaIntake:
     """What one submission adds to the projects, task by task."""
 
     def __init__(self, quotas: "Quotas") -> None:
@@ -130,9 +130,9 @@ class Quotas:
         return weights[project_id] / sum(weights.values())
 
     @contextmanager
-    def intake(self) -> Iterator[Intake]:
+    def intake(self) -> Iterator[QuotaIntake]:
         """Count what is accepted within the block, until its commit has reached the copy."""
-        intake = Intake(self)
+        intake = QuotaIntake(self)
         try:
             yield intake
         finally:

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 from typing import Final
 
-from crawlfleet.control.breakers import BreakerNews
+from crawlfleet.control.breakers import BreakerEvents
 from crawlfleet.control.leases.recalls import Recalls
 from crawlfleet.control.leases.service import Leases
 from crawlfleet.control.nodes.history import NodeHistory
 from crawlfleet.control.nodes.orders import removal
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.node_terms import Terms
+from crawlfleet.control.state.node_terms import ClusterTerms
 from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.tasks import attempts
 from crawlfleet.core.tasks.lease import Lease
@@ -31,7 +31,7 @@ log = logger(Component.RECOVER)
 DAY_S: Final = 86_400.0
 CLEAR_UP_EVERY_S: Final = 3_600.0
 GONE: Final = frozenset({NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE})
-NODES_AT_ONCE: Final = 50
+NODES_BATCH: Final = 50
 """Whose history is thinned in one go: nothing that is due may wait long for it."""
 CLOCK_SET_S: Final = 1.0
 ORPHANS_AFTER_S: Final = 1.0
@@ -52,7 +52,7 @@ class Timers:
         recovery: RecoverySettings,
         retention: RetentionSettings,
         history: NodeHistory,
-        terms: Terms,
+        terms: ClusterTerms,
         recalls: Recalls,
     ) -> None:
         self._store = store
@@ -64,15 +64,15 @@ class Timers:
         self._retention = retention
         self._history = history
         self._terms = terms
-        self._deaf_until = 0.0
+        self._clock_gap_ended_at = 0.0
         self._set_by_s = system.wall() - system.now()
         self._recalls = recalls
-        self._hear_first_until = 0.0
+        self._grace_until = 0.0
         self._unheard: list[Lease] = []
         """Over their time limit, of nodes that had no chance to speak yet."""
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
-        self._news = BreakerNews(store=store, state=state, system=system)
+        self._news = BreakerEvents(store=store, state=state, system=system)
 
     async def run(self) -> None:
         """Do what is due, then sleep until the next thing is."""
@@ -104,8 +104,8 @@ class Timers:
 
     def allow_for_silence(self) -> None:
         """Nobody could be heard for a while: give every node a full timeout to speak."""
-        self._deaf_until = self._system.now()
-        self._hear_first_until = self._deaf_until + self._terms.longest_timeout_s()
+        self._clock_gap_ended_at = self._system.now()
+        self._grace_until = self._clock_gap_ended_at + self._terms.longest_timeout_s()
 
     def next_due(self) -> float:
         """The next instant at which something may have to be done."""
@@ -113,13 +113,13 @@ class Timers:
         if self._state.orphaned_sessions():
             instants.append(self._system.now() + ORPHANS_AFTER_S)
         if self._unheard:
-            instants.append(self._hear_first_until)
+            instants.append(self._grace_until)
         if self._state.sessions:
             silence = min(session.deadline for session in self._state.sessions.values())
-            instants.append(max(silence, self._hear_first_until))
+            instants.append(max(silence, self._grace_until))
         if (delayed := self._state.delays.next()) is not None:
             instants.append(delayed)
-        if (limit := self._state.limits.next()) is not None:
+        if (limit := self._state.time_limits.next()) is not None:
             instants.append(limit + self._recovery.timeout_grace_s)
         if (recall := self._recalls.next()) is not None:
             instants.append(recall)
@@ -151,11 +151,11 @@ class Timers:
         self._orphaned = frozenset(orphaned)
 
     async def _end_silent_sessions(self, now: float) -> None:
-        if now < self._hear_first_until:
+        if now < self._grace_until:
             return
         silent = [each for each in self._state.sessions.values() if each.deadline <= now]
         # Another master may have heard of them.
-        await self._state.renewal.sessions([session.id for session in silent])
+        await self._state.refresh.sessions([session.id for session in silent])
         for session in silent:
             # A heartbeat may have come in while the one before was being ended.
             if self._is_silent(session.id, now):
@@ -171,8 +171,8 @@ class Timers:
 
     def _overruns(self, now: float) -> list[Lease]:
         """Leases whose time limit nobody enforces, once their nodes could have said so."""
-        over = self._state.limits.over(now - self._recovery.timeout_grace_s)
-        if now >= self._hear_first_until:
+        over = self._state.time_limits.over(now - self._recovery.timeout_grace_s)
+        if now >= self._grace_until:
             waited, self._unheard = self._unheard, []
             present = (self._state.leases.get(lease.execution.id) for lease in waited)
             return over + [lease for lease in present if lease is not None]
@@ -183,7 +183,7 @@ class Timers:
 
     def _was_heard(self, session_id: str) -> bool:
         session = self._state.sessions.get(session_id)
-        return session is None or session.last_heartbeat >= self._deaf_until
+        return session is None or session.last_heartbeat >= self._clock_gap_ended_at
 
     async def _stop_overruns(self, now: float) -> None:
         over: list[tuple[Lease, Change]] = []
@@ -196,8 +196,8 @@ class Timers:
         for (lease, _), refusal in zip(over, refusals, strict=True):
             if refusal is not None:
                 # The node has just said something, but not always that it is done.
-                await self._state.renewal.tasks([lease.task.id], [lease.execution.id])
-                self._state.limits.watch(lease)
+                await self._state.refresh.tasks([lease.task.id], [lease.execution.id])
+                self._state.time_limits.watch(lease)
 
     async def _clear_up(self, now: float) -> bool:
         """Remove one portion of what is older than is kept; whether there may be more."""
@@ -234,7 +234,7 @@ class Timers:
             removed = max(removed, await self._archive_gone(before, step))
             removed = max(removed, await self._store.remove_nodes(before=before, limit=step))
         keep_s = self._retention.history_days * DAY_S or None
-        more = await self._history.thin(nodes=NODES_AT_ONCE, keep_s=keep_s)
+        more = await self._history.thin(nodes=NODES_BATCH, keep_s=keep_s)
         return more or removed >= step
 
     async def _remove_measured(self, now: float, limit: int) -> int:

@@ -34,7 +34,7 @@ LOOK_EVERY_S: Final = 10.0
 PORTION: Final = 1000
 
 
-class Metering:
+class UsageMeter:
     """Watches what projects use, for as long as it runs."""
 
     def __init__(

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Something to be sent to somebody outside of the fleet."""
 
     id: str
@@ -20,7 +20,7 @@ def recipients(url: str) -> list[str]:
     return [each.strip() for each in url.removeprefix("mailto:").split(",")]
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a parcel."""
 
     delivered: bool = False

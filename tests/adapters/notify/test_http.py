@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.adapters.notify.by_scheme import Couriers
 from crawlfleet.adapters.notify.http import HttpCourier
-from crawlfleet.ports.sender import Parcel, Sent
+from crawlfleet.ports.sender import OutgoingMessage, SendResult
 
 BODY = b'{"id":"dlv-1"}'
 BEYOND_TIME = "Mon, 01 Jan 99999999999999 00:00:00 GMT"
@@ -45,11 +45,11 @@ async def receiving(answer: bytes | Answer) -> AsyncIterator[tuple[Receiver, str
         server.close()
 
 
-async def send(url: str, *, allow_private: bool = True, timeout_s: float = 5.0) -> Sent:
+async def send(url: str, *, allow_private: bool = True, timeout_s: float = 5.0) -> SendResult:
     courier = HttpCourier(allow_private=allow_private, timeout_s=timeout_s)
     headers = (("Content-Type", "application/json"), ("Crawlfleet-Delivery", "dlv-1"))
     try:
-        return await courier.send(Parcel(id="dlv-1", url=url, headers=headers, body=BODY))
+        return await courier.send(OutgoingMessage(id="dlv-1", url=url, headers=headers, body=BODY))
     finally:
         await courier.close()
 
@@ -169,7 +169,7 @@ def test_connections_are_used_again() -> None:
         async with receiving(status("200 OK")) as (receiver, url):
             courier = HttpCourier(allow_private=True, timeout_s=5.0)
             for _ in range(3):
-                parcel = Parcel(id="d", url=url, body=BODY)
+                parcel = OutgoingMessage(id="d", url=url, body=BODY)
                 assert (await courier.send(parcel)).delivered
             await courier.close()
         assert len(receiver.requests) == 3
@@ -178,5 +178,5 @@ def test_connections_are_used_again() -> None:
 
 
 def test_an_address_of_no_known_kind_is_given_up() -> None:
-    sent = asyncio.run(Couriers({}).send(Parcel(id="d", url="gopher://x/")))
+    sent = asyncio.run(Couriers({}).send(OutgoingMessage(id="d", url="gopher://x/")))
     assert sent.is_final

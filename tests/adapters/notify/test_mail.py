@@ -11,7 +11,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 from crawlfleet.adapters.notify.mail import MailCourier
 from crawlfleet.features.webhooks.rules.letters import letter_of
 from crawlfleet.model.settings import MailSettings
-from crawlfleet.ports.sender import Parcel, Sent
+from crawlfleet.ports.sender import OutgoingMessage, SendResult
 
 
 class Letterbox:
@@ -31,9 +31,9 @@ def send(
     *,
     options: Any = None,
     **fields: Any,
-) -> Sent:
+) -> SendResult:
     """Send a letter to the box by a server with these options; without a box to a closed port."""
-    parcel = Parcel(
+    parcel = OutgoingMessage(
         **{
             "id": "dlv-1",
             "url": "mailto:ann@example.org,bob@example.org",
@@ -43,7 +43,7 @@ def send(
         }
     )
 
-    async def scene() -> Sent:
+    async def scene() -> SendResult:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: SMTP(box, **(options or {})), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

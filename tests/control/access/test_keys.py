@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.access.keys import SAVE_EVERY_S, Principal
 from crawlfleet.control.access.node_tokens import GRACE_S
-from crawlfleet.control.state.audit_trail import Trail, leaving
+from crawlfleet.control.state.audit_trail import AuditTrail, leaving
 from crawlfleet.core.tasks.orders import Order, Verb
 from crawlfleet.errors import Conflict, StoreUnavailable, Unauthenticated
 from crawlfleet.model.audit import AuditEntry, AuditFilter
@@ -277,8 +277,8 @@ def test_a_confirmed_token_stays_confirmed_when_the_store_fails_for_a_while() ->
     simulated(scene())
 
 
-def trail(action: str) -> Trail:
-    return Trail(
+def trail(action: str) -> AuditTrail:
+    return AuditTrail(
         AuditEntry(
             id="", at=0.0, actor="ann", actor_id="key-1", role="admin", address="", action=action
         )

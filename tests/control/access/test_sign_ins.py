@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.access.keys import Principal
-from crawlfleet.control.access.sign_ins import LINK_LASTS_S, MOST_OF_A_KEY
+from crawlfleet.control.access.sign_ins import LINK_LASTS_S, MAX_OF_A_KEY
 from crawlfleet.errors import Refused, Unauthenticated
 from crawlfleet.model.key import Role
 from crawlfleet.model.requests import KeyRequest, RotateRequest
@@ -171,12 +171,12 @@ def test_a_key_has_so_many_sessions_and_the_oldest_makes_room() -> None:
         async with stage() as on:
             _, ann = await known(on)
             secrets = []
-            for _ in range(MOST_OF_A_KEY + 3):
+            for _ in range(MAX_OF_A_KEY + 3):
                 secrets.append((await on.control.sign_ins.open(ann))[1])
                 await asyncio.sleep(1)
-            assert len(rows(on)) == MOST_OF_A_KEY
+            assert len(rows(on)) == MAX_OF_A_KEY
             live = [why_over(on, secret) == "" for secret in secrets]
-            assert live == [False] * 3 + [True] * MOST_OF_A_KEY
+            assert live == [False] * 3 + [True] * MAX_OF_A_KEY
 
     simulated(scene())
 

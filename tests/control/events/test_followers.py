@@ -4,12 +4,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from crawlfleet.control.events.followers import Places
+from crawlfleet.control.events.followers import FollowerSlots
 from crawlfleet.errors import Busy
 
 
 def test_one_key_does_not_shut_out_the_others() -> None:
-    places = Places("it", most=5, most_of_one=3)
+    places = FollowerSlots("it", most=5, most_of_one=3)
     with ExitStack() as taken:
         for _ in range(3):
             taken.enter_context(places.take("ann"))

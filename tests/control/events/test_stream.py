@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from crawlfleet.control.events.stream import EventFilter, Events, News
+from crawlfleet.control.events.stream import EventFilter, Events, StreamedEvents
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -14,7 +14,7 @@ from tests.control.stage import Stage, stage
 EVERYTHING = EventFilter()
 
 
-async def next_kinds(news: AsyncIterator[News]) -> list[str]:
+async def next_kinds(news: AsyncIterator[StreamedEvents]) -> list[str]:
     events, _ = await anext(news)
     return [event.kind for event in events]
 
@@ -25,7 +25,7 @@ def test_a_follower_hears_what_happens_and_its_place_first() -> None:
             await on.submit()
             await asyncio.sleep(1)
             with on.control.events.follow(EVERYTHING, after=None) as news:
-                assert await anext(news) == News((), 1)
+                assert await anext(news) == StreamedEvents((), 1)
                 task = await on.submit()
                 await on.order(Verb.PAUSE, task)
                 assert await next_kinds(news) == ["task.pending", "task.paused"]
@@ -40,7 +40,7 @@ def test_a_follower_of_something_rare_is_told_how_far_it_got() -> None:
                 await anext(news)
                 await on.submit()
                 begun = asyncio.get_running_loop().time()
-                assert await anext(news) == News((), 1)
+                assert await anext(news) == StreamedEvents((), 1)
                 assert 15 <= asyncio.get_running_loop().time() - begun < 16
                 await on.node()
                 assert await next_kinds(news) == ["node.online"]

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control.state.remembered import MOST_BYTES
+from crawlfleet.control.state.remembered import MAX_BYTES
 from crawlfleet.core.tasks import attempts
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Task
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage
 
-TOO_LARGE_TO_REMEMBER = msgspec.Raw(msgspec.json.encode({"note": "x" * MOST_BYTES}))
+TOO_LARGE_TO_REMEMBER = msgspec.Raw(msgspec.json.encode({"note": "x" * MAX_BYTES}))
 
 
 class SlowStore(MemoryStore):

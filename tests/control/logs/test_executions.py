@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control.events.followers import MOST_OF_ONE
+from crawlfleet.control.events.followers import MAX_FOLLOWERS_OF_KEY
 from crawlfleet.control.logs import executions
 from crawlfleet.control.logs.executions import LogNews
 from crawlfleet.core.logs.search import LineFilter, make_filter
@@ -268,7 +268,7 @@ def test_there_is_a_limit_to_followers() -> None:
             _, work = await at_work(on)
             follow = partial(on.control.logs.follow, work.execution_id, after=0)
             with ExitStack() as places:
-                for _ in range(MOST_OF_ONE):
+                for _ in range(MAX_FOLLOWERS_OF_KEY):
                     places.enter_context(follow(name="ann"))
                 with pytest.raises(Busy, match="with this key"), follow(name="ann"):
                     pass

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control.nodes.probing import Probing
+from crawlfleet.control.nodes.probing import HealthProbes
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, Unauthenticated
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import Usage
@@ -165,8 +165,8 @@ class Door:
         return self.trouble
 
 
-def probing(on: Stage, door: Door, settings: HealthSettings) -> Probing:
-    return Probing(
+def probing(on: Stage, door: Door, settings: HealthSettings) -> HealthProbes:
+    return HealthProbes(
         state=on.control.state,
         system=on.control._system,
         prober=door,

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from crawlfleet.control.state.counters import Distribution, Happening, Tally
+from crawlfleet.control.state.counters import Counters, Distribution, Happening
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import ErrorClass, RetryPolicy, Task
@@ -17,7 +17,7 @@ def made(count: int) -> list[Change]:
 
 
 def test_a_window_holds_what_happened_in_it() -> None:
-    tally = Tally(since=0)
+    tally = Counters(since=0)
     tally.count(made(2), at=100.5)
     tally.count(made(3), at=100.9)
     tally.count(made(1), at=160.0)
@@ -28,7 +28,7 @@ def test_a_window_holds_what_happened_in_it() -> None:
 
 
 def test_an_hour_is_remembered_and_no_more() -> None:
-    tally = Tally(since=0)
+    tally = Counters(since=0)
     for second in range(10_000):
         tally.count(made(1), at=float(second))
 

@@ -2,9 +2,9 @@
 
 import random
 
-from crawlfleet.control.state.holdings import Bookings
+from crawlfleet.control.state.holdings import Holdings
 from crawlfleet.control.state.retry_budgets import RetryBudgets
-from crawlfleet.control.state.waiting_lines import WaitingLines
+from crawlfleet.control.state.waiting_lines import HeldTasks
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.model.project import Project
@@ -27,8 +27,8 @@ class Book:
             allowance = Allowance(weight=weight)
             project = Project(id=id, name=id, allowance=allowance, created_at=NOW, updated_at=NOW)
             self.tenancy.put(project)
-        self.budgets = RetryBudgets(RecoverySettings(retry_budget=True), WaitingLines())
-        self.bookings = Bookings(self.tenancy, self.budgets)
+        self.budgets = RetryBudgets(RecoverySettings(retry_budget=True), HeldTasks())
+        self.bookings = Holdings(self.tenancy, self.budgets)
 
     def shows(self) -> list[object]:
         tenants = [self.tenancy.tenant(id) for id in PROJECTS]

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control.breakers import BreakerNews
+from crawlfleet.control.breakers import BreakerEvents
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.retry_gate import Breakers, reason_for
-from crawlfleet.control.state.waiting_lines import WaitingLines
+from crawlfleet.control.state.retry_gate import CircuitBreakers, reason_for
+from crawlfleet.control.state.waiting_lines import HeldTasks
 from crawlfleet.core.quality.recording import NOT_AS_EXPECTED
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.model.breaker import BreakerState
@@ -44,10 +44,10 @@ def changed(task: Task, at: float, **fields: Any) -> Task:
     return msgspec.structs.replace(task, updated_at=at, **fields)
 
 
-def opened(**settings: Any) -> tuple[Breakers, WaitingLines]:
+def opened(**settings: Any) -> tuple[CircuitBreakers, HeldTasks]:
     """One that is open from 4 s on, while another task waits."""
-    lines = WaitingLines()
-    breakers = Breakers(msgspec.structs.replace(RULES, **settings), lines)
+    lines = HeldTasks()
+    breakers = CircuitBreakers(msgspec.structs.replace(RULES, **settings), lines)
     for number in range(4):
         breakers.note(failed(f"t{number}", 1.0 + number), 1.0 + number)
     lines.put(reason_for(SITE), "waits")
@@ -55,7 +55,7 @@ def opened(**settings: Any) -> tuple[Breakers, WaitingLines]:
     return breakers, lines
 
 
-def let_through(breakers: Breakers, lines: WaitingLines, task: Task, at: float) -> Task:
+def let_through(breakers: CircuitBreakers, lines: HeldTasks, task: Task, at: float) -> Task:
     """The task once it is a node's, as the one that was let through."""
     lines.forget("waits")
     lines.put(reason_for(SITE), task.id)
@@ -169,7 +169,7 @@ def test_a_probe_that_somebody_withdraws_is_followed_by_another(verb: Verb) -> N
 
 
 def test_a_long_outage_is_found_in_the_tasks_that_wait() -> None:
-    breakers = Breakers(RULES, WaitingLines())
+    breakers = CircuitBreakers(RULES, HeldTasks())
     # All failed when it began; since then one now and then, further apart than the window.
     tasks = [failed("probe", 3 * HOUR), *(failed(f"t{n}", 60.0 + n) for n in range(5))]
     breakers.learn(tasks, 3 * HOUR + 800.0)
@@ -180,7 +180,7 @@ def test_a_long_outage_is_found_in_the_tasks_that_wait() -> None:
 
 
 def test_failures_of_an_outage_that_is_over_are_not_found() -> None:
-    breakers = Breakers(RULES, WaitingLines())
+    breakers = CircuitBreakers(RULES, HeldTasks())
     tasks = [failed(f"t{n}", 60.0 + n) for n in range(5)]
     breakers.learn(tasks, 3 * HOUR)
     for task in tasks:
@@ -213,7 +213,7 @@ def test_what_a_leader_could_not_tell_is_told_by_the_next_and_once() -> None:
         await store.open()
         state = FleetState(store=store, system=system, settings=Settings(breakers=BREAKING))
         breakers, now = state.gate.breakers, system.now()
-        news = BreakerNews(store=store, state=state, system=system)
+        news = BreakerEvents(store=store, state=state, system=system)
 
         async def after_take_over() -> list[str]:
             news.begin()

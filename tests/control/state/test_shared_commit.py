@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.access.keys import Principal
 from crawlfleet.control.nodes.sessions import BEATS_TOGETHER, BEATS_TOGETHER_S
-from crawlfleet.control.state.audit_trail import Trail, leaving
+from crawlfleet.control.state.audit_trail import AuditTrail, leaving
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.change import Change
@@ -90,7 +90,7 @@ def test_nobody_signs_for_the_others() -> None:
             entry = AuditEntry(
                 id="", at=0.0, actor="n", actor_id="n", role="node", address="", action="heartbeat"
             )
-            with leaving(Trail(entry)):
+            with leaving(AuditTrail(entry)):
                 first = asyncio.create_task(nodes[0].beat())
                 await asyncio.sleep(0)
             await asyncio.gather(first, nodes[1].beat())

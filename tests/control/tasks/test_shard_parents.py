@@ -10,7 +10,7 @@ import pytest
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.events.outbox import Outbox
 from crawlfleet.control.tasks import service as control_tasks
-from crawlfleet.control.tasks.shard_parents import Gathering
+from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.core.tasks import parents
 from crawlfleet.core.tasks.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest
@@ -264,7 +264,7 @@ def test_shards_that_are_retried_while_their_parent_ends_reopen_it_all_the_same(
         async with stage(store) as on:
             parent = await on.submit(**fetches())
             children = await shards_of(on, parent)
-            monkeypatch.setattr(Gathering, "publish", nothing)
+            monkeypatch.setattr(ShardParents, "publish", nothing)
             node = await on.node(slots=9)
             await finish(node, failing=[child.id for child in children])
             ending = parents.Gathering(await on.task(parent))

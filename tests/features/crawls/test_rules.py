@@ -1,7 +1,7 @@
 """Who does what in a crawl, out of what its parts know; bounded, and discreet."""
 
 from crawlfleet.features.crawls.rules import held_by, host_work, key_work, partition_work, ranked
-from crawlfleet.features.crawls.work_views import MOST_HOLDERS, MOST_VISITORS, KeyWork, Visitor
+from crawlfleet.features.crawls.work_views import MAX_HOLDERS, MAX_VISITORS, KeyWork, Visitor
 from crawlfleet.model.crawl.frontier import HostFigures, PartitionFigures
 from crawlfleet.model.crawl.politeness_entry import Entry, Hold, Turn, User
 
@@ -28,7 +28,7 @@ def test_workers_of_one_execution_count_as_one_holder() -> None:
 def test_only_those_with_the_most_hosts_are_named() -> None:
     figures = partition(0, **{f"exec-{number:03}": number + 1 for number in range(200)})
     work = partition_work(figures, {})
-    assert len(work.holders) == MOST_HOLDERS
+    assert len(work.holders) == MAX_HOLDERS
     assert (work.holders[0].hosts, work.holders_total) == (200, 200)
 
 
@@ -74,7 +74,7 @@ def test_visitors_of_a_key_are_bounded() -> None:
     users = tuple(User(f"exec-{number}", 100.0, 1.0, 1) for number in range(50))
     crawls = {f"exec-{number}": (crawl(f"task-{number:02}"), True) for number in range(50)}
     work = key_work("host:x", Entry(users=users), 100.0, crawls)
-    assert (len(work.visitors), work.visitors_total) == (MOST_VISITORS, 50)
+    assert (len(work.visitors), work.visitors_total) == (MAX_VISITORS, 50)
 
 
 def test_what_is_left_alone_comes_first() -> None:

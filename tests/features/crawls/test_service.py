@@ -138,7 +138,7 @@ def test_a_node_that_speaks_to_another_master_is_not_asked_here() -> None:
         async with stage() as on:
             _, _, task = await crawling(on)
             await asyncio.sleep(0)
-            on.control.leases._errands._polled.clear()
+            on.control.leases._execution_orders._polled.clear()
             with pytest.raises(Conflict, match="another master"):
                 await on.control.crawls.order(task, CrawlVerb.STOP, by="people")
 
@@ -161,7 +161,7 @@ def test_an_execution_that_ends_meanwhile_is_told_of() -> None:
 
 
 def test_not_too_many_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution_orders, "MOST_WAITING", 1)
+    monkeypatch.setattr(execution_orders, "MAX_WAITING", 1)
 
     async def scene() -> None:
         async with stage() as on:
@@ -381,7 +381,7 @@ async def tell(on: Stage, node: PlayedNode, work: Assignment, **figures: Any) ->
 
 def pages_read(on: Stage) -> int:
     """In the last hour, by the master's own count."""
-    happened, _ = on.control.state.tally.within(3600.0, now=on.control.state._system.now())
+    happened, _ = on.control.state.counters.within(3600.0, now=on.control.state._system.now())
     return happened[Happening.PAGE]
 
 

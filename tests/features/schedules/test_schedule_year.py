@@ -19,7 +19,7 @@ from crawlfleet.control.access.projects import Projects
 from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.tasks.orders import Orders
+from crawlfleet.control.tasks.orders import TaskOrders
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.placement.rules import default_rules
 from crawlfleet.core.tasks.admission import AdmissionRules
@@ -29,7 +29,7 @@ from crawlfleet.features.schedules import runner
 from crawlfleet.features.schedules.model import Firing, Outcome, Schedule
 from crawlfleet.features.schedules.service import Schedules
 from crawlfleet.features.schedules.views import ScheduleRequest
-from crawlfleet.features.secrets.service import Vault
+from crawlfleet.features.secrets.service import Secrets
 from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
@@ -111,12 +111,12 @@ class Master:
             "projects": Projects(**common),
             "settings": limits,
         }
-        bundles, vault = Bundles(**kept, archives=None), Vault(**kept, seal=None)
+        bundles, vault = Bundles(**kept, archives=None), Secrets(**kept, seal=None)
         quotas = Quotas(state=self.state, system=system)
         tasks = Tasks(
             **common, rules=rules, settings=limits, bundles=bundles, vault=vault, quotas=quotas
         )
-        workflows = Workflows(**common, tasks=tasks, orders=Orders(**common))
+        workflows = Workflows(**common, tasks=tasks, orders=TaskOrders(**common))
         self.schedules = Schedules(**common, tasks=tasks, workflows=workflows)
 
     async def lead(self) -> None:

@@ -69,7 +69,7 @@ def test_a_task_is_submitted_at_every_due_instant() -> None:
             assert (task.priority, task.status) == (7, TaskStatus.COMPLETED)
             kinds = [event.kind for event in on.heard.events if event.subject == schedule.id]
             assert kinds == ["schedule.created", *["schedule.started"] * 3]
-            assert on.control.state.tally.firings[Outcome.STARTED] == 3
+            assert on.control.state.counters.firings[Outcome.STARTED] == 3
 
     run_simulated(scene())
 
@@ -460,14 +460,14 @@ def test_every_master_takes_orders_and_the_leader_follows_them() -> None:
 def test_it_sleeps_until_something_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         looks = 0
-        do_due = runner.Alarms.do_due
+        do_due = runner.ScheduleRunner.do_due
 
-        async def counted(self: runner.Alarms) -> None:
+        async def counted(self: runner.ScheduleRunner) -> None:
             nonlocal looks
             looks += 1
             await do_due(self)
 
-        monkeypatch.setattr(runner.Alarms, "do_due", counted)
+        monkeypatch.setattr(runner.ScheduleRunner, "do_due", counted)
         async with stage() as on:
             await asyncio.sleep(HOUR_S)
             idle = looks

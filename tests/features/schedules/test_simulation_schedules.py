@@ -55,7 +55,7 @@ def test_a_cursor_that_is_not_written_with_the_task_is_found(
 ) -> None:
     settle = firing.settle
 
-    def careless(verdict: firing.Verdict, *args: object, **more: object) -> Change:
+    def careless(verdict: firing.FiringPlan, *args: object, **more: object) -> Change:
         change = settle(verdict, *args, **more)  # type: ignore[arg-type]
         # Who orders a run is told what became of it: that one is left alone.
         ordered = str(more["cause"]).startswith("run by")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from crawlfleet.control.state.retry_budgets import RetryBudgets
-from crawlfleet.control.state.waiting_lines import WaitingLines
+from crawlfleet.control.state.waiting_lines import HeldTasks
 from crawlfleet.features.webhooks import queue
 from crawlfleet.features.webhooks.model import Delivery
-from crawlfleet.features.webhooks.queue import Mailroom
+from crawlfleet.features.webhooks.queue import DeliveryQueue
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage
@@ -31,7 +31,7 @@ def delivery(number: int, host: str, due_at: float) -> Delivery:
 
 
 def test_receivers_come_up_when_something_is_due_and_once() -> None:
-    room = Mailroom()
+    room = DeliveryQueue()
     room.put(delivery(1, "late.example", 50.0))
     room.put(delivery(2, "soon.example", 10.0))
     room.put(delivery(3, "late.example", 20.0))
@@ -51,9 +51,9 @@ def test_receivers_that_wait_are_not_looked_at_for_each_delivery(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = 0
-    take = queue.Shelf.take
+    take = queue.ReceiverQueue.take
 
-    def counted(shelf: queue.Shelf, now: float) -> Any:
+    def counted(shelf: queue.ReceiverQueue, now: float) -> Any:
         nonlocal looks
         looks += 1
         return take(shelf, now)
@@ -67,7 +67,7 @@ def test_receivers_that_wait_are_not_looked_at_for_each_delivery(
                 await on.submit(callback_url=f"https://away{number}.example/")
             # Each is tried again after a while that grows.
             await asyncio.sleep(700)
-            monkeypatch.setattr(queue.Shelf, "take", counted)
+            monkeypatch.setattr(queue.ReceiverQueue, "take", counted)
             looks = 0
             await on.submit(callback_url=URL)
             await asyncio.sleep(0.01)
@@ -78,7 +78,7 @@ def test_receivers_that_wait_are_not_looked_at_for_each_delivery(
 
 
 def test_projects_that_retry_nothing_are_forgotten() -> None:
-    budgets = RetryBudgets(RecoverySettings(retry_window_s=60.0), WaitingLines())
+    budgets = RetryBudgets(RecoverySettings(retry_window_s=60.0), HeldTasks())
     for number in range(50):
         budgets.count_first(f"p{number}", 1000.0)
     budgets.count_first("another", 1200.0)

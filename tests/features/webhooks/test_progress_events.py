@@ -8,7 +8,7 @@ from typing import Any
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.tasks.lease import Lease
-from crawlfleet.features.webhooks.progress_events import Headway
+from crawlfleet.features.webhooks.progress_events import ProgressEvents
 from crawlfleet.model.log import Progress
 from crawlfleet.model.task import Callback, Execution, Shard, Task, TaskStatus
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
@@ -34,7 +34,9 @@ def test_a_sum_that_stays_the_same_is_not_read_for_each_shard() -> None:
         def sum_up(task_id: str, shards: Sequence[Shard]) -> Progress | None:
             return same
 
-        headway = Headway(store=store, state=state, system=system, every_s=10.0, sum_up=sum_up)
+        headway = ProgressEvents(
+            store=store, state=state, system=system, every_s=10.0, sum_up=sum_up
+        )
         moved: list[tuple[str, Progress]] = []
         for number in range(8):
             lease = _lease(f"part-{number}", f"exec-{number}")

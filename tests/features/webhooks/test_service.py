@@ -29,7 +29,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.settings import RetentionSettings, WebhookSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.model.wire.node_protocol import ReportKind
-from crawlfleet.ports.sender import Parcel, Sent
+from crawlfleet.ports.sender import OutgoingMessage, SendResult
 from crawlfleet.ports.store import Committed
 from crawlfleet.testing.simulation.clock import run_simulated
 from crawlfleet.testing.simulation.shared import SharedMemory
@@ -37,20 +37,22 @@ from tests.control.stage import PlayedNode, Stage, stage
 from tests.control.test_masters import two
 
 DONE = (ReportKind.STARTED, ReportKind.SUCCEEDED)
-OK = Sent(delivered=True, status=200)
-BROKEN = Sent(status=500, error="answered 500")
+OK = SendResult(delivered=True, status=200)
+BROKEN = SendResult(status=500, error="answered 500")
 
 
 class Receiver:
     """A courier and the receiver in one: says what became of each parcel, and remembers it."""
 
-    def __init__(self, answer: Callable[[Parcel], Sent] = lambda _: OK, takes_s: float = 0.0):
+    def __init__(
+        self, answer: Callable[[OutgoingMessage], SendResult] = lambda _: OK, takes_s: float = 0.0
+    ):
         self.answer = answer
         self.takes_s = takes_s
-        self.tried: list[Parcel] = []
-        self.taken: list[Parcel] = []
+        self.tried: list[OutgoingMessage] = []
+        self.taken: list[OutgoingMessage] = []
 
-    async def send(self, parcel: Parcel) -> Sent:
+    async def send(self, parcel: OutgoingMessage) -> SendResult:
         await asyncio.sleep(self.takes_s)
         self.tried.append(parcel)
         sent = self.answer(parcel)
@@ -228,7 +230,7 @@ def test_a_failure_is_tried_again_under_its_id_while_others_pass_it() -> None:
     async def scene() -> None:
         bad: set[str] = set()
 
-        def answer(parcel: Parcel) -> Sent:
+        def answer(parcel: OutgoingMessage) -> SendResult:
             return BROKEN if msgspec.json.decode(parcel.body)["event"]["subject"] in bad else OK
 
         receiver = Receiver(answer)
@@ -302,7 +304,7 @@ def test_what_is_given_up_is_a_dead_letter_that_can_be_sent_again() -> None:
 
 def test_a_courier_that_breaks_is_a_failed_attempt_and_the_master_leads_on() -> None:
     async def scene() -> None:
-        def breaks(_: Parcel) -> Sent:
+        def breaks(_: OutgoingMessage) -> SendResult:
             raise OverflowError("what a date")
 
         receiver = Receiver(breaks)
@@ -342,7 +344,7 @@ def test_a_workflow_engine_hears_nothing_of_the_fleets_own_runs() -> None:
 
 def test_an_address_that_is_refused_is_given_up_at_once() -> None:
     async def scene() -> None:
-        receiver = Receiver(lambda _: Sent(error="a loopback address", is_final=True))
+        receiver = Receiver(lambda _: SendResult(error="a loopback address", is_final=True))
         async with stage(courier=receiver) as on:
             node = await on.node()
             webhook = await hook(on, kinds=["task.completed"])
@@ -647,15 +649,15 @@ def test_all_arrive_in_order_though_receiver_store_and_masters_fail(seed: int) -
     arrived: list[dict[str, Any]] = []
 
     class Flaky(Receiver):
-        async def send(self, parcel: Parcel) -> Sent:
+        async def send(self, parcel: OutgoingMessage) -> SendResult:
             await asyncio.sleep(chance.choice((0.0, 0.01, 0.5, 3.0)))
             fate = chance.random()
             if fate < 0.3:
-                return chance.choice((BROKEN, Sent(error="connection reset")))
+                return chance.choice((BROKEN, SendResult(error="connection reset")))
             arrived.append(msgspec.json.decode(parcel.body))
             await asyncio.sleep(chance.choice((0.0, 0.2)))
             if fate < 0.4:
-                return Sent(error="broke off after it was read")
+                return SendResult(error="broke off after it was read")
             return OK
 
     async def scene() -> None:

@@ -16,7 +16,7 @@ from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import WebhookSettings
 from crawlfleet.model.task import Callback, without_query
 from crawlfleet.model.wire.node_protocol import Assignment, Note, NoteBatch, ReportKind
-from crawlfleet.ports.sender import Parcel, Sent
+from crawlfleet.ports.sender import OutgoingMessage, SendResult
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
 from tests.control.test_masters import two
@@ -191,7 +191,7 @@ def test_a_receiver_that_is_away_holds_up_nobody_elses_call_backs() -> None:
 def test_receivers_that_hang_leave_room_for_other_webhooks() -> None:
     async def scene() -> None:
         class Hanging(Receiver):
-            async def send(self, parcel: Parcel) -> Sent:
+            async def send(self, parcel: OutgoingMessage) -> SendResult:
                 if "hangs" in parcel.url:
                     await asyncio.sleep(3600)
                 return await super().send(parcel)
@@ -459,11 +459,11 @@ def test_the_verb_goes_behind_the_path(url: str, there: str) -> None:
 
 def test_a_parcel_goes_to_the_address_of_its_task() -> None:
     async def scene() -> None:
-        refused: list[Parcel] = []
+        refused: list[OutgoingMessage] = []
 
-        def answer(parcel: Parcel) -> Sent:
+        def answer(parcel: OutgoingMessage) -> SendResult:
             refused.append(parcel)
-            return Sent(error="a private address", is_final=True)
+            return SendResult(error="a private address", is_final=True)
 
         async with stage(courier=Receiver(answer)) as on:
             webhook = await carrier(on)

@@ -11,8 +11,8 @@ import pytest
 from crawlfleet.core.tasks.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound
 from crawlfleet.features.workflows.model import Run, RunStatus
-from crawlfleet.features.workflows.rules.engine import Course, Decision
-from crawlfleet.features.workflows.rules.language.evaluation import Scope
+from crawlfleet.features.workflows.rules.engine import RunProgress, StepDecision
+from crawlfleet.features.workflows.rules.language.evaluation import ExpressionScope
 from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.task import ErrorClass, Task, TaskStatus
@@ -483,14 +483,14 @@ def test_a_result_that_cannot_be_computed_with_fails_the_step(
 def test_values_that_nobody_foresaw_fail_their_step_alone(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide = Course.decide
+    decide = RunProgress.decide
 
-    def failing(course: Course, step: PlannedStep, scope: Scope) -> Decision:
+    def failing(course: RunProgress, step: PlannedStep, scope: ExpressionScope) -> StepDecision:
         if step.name == "b":
             raise error
         return decide(course, step, scope)
 
-    monkeypatch.setattr(Course, "decide", failing)
+    monkeypatch.setattr(RunProgress, "decide", failing)
 
     async def scene() -> None:
         async with stage() as on:
@@ -507,23 +507,23 @@ def test_values_that_nobody_foresaw_fail_their_step_alone(
 def test_a_defect_in_one_run_leaves_the_others_and_the_master_at_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ready = Course.ready
+    ready = RunProgress.ready
 
-    def failing(course: Course, most: int) -> list[PlannedStep]:
+    def failing(course: RunProgress, most: int) -> list[PlannedStep]:
         if course.plan.document.name == "broken":
             raise LookupError("nobody foresaw this")
         return ready(course, most)
 
     async def scene() -> None:
         async with stage() as on:
-            monkeypatch.setattr(Course, "ready", failing)
+            monkeypatch.setattr(RunProgress, "ready", failing)
             broken = await start(on, {"name": "broken", "steps": {"a": WORK}})
             sound = await start(on, {"name": "sound", "steps": {"a": WORK}})
             node = await on.node(slots=9)
             await work(node)
             assert (await on.control.workflows.run(sound.id)).status is RunStatus.COMPLETED
             assert (await on.control.workflows.run(broken.id)).status is RunStatus.RUNNING
-            monkeypatch.setattr(Course, "ready", ready)
+            monkeypatch.setattr(RunProgress, "ready", ready)
             await on.control.workflows.advancing.advance(broken.id)
             await work(node)
             assert (await on.control.workflows.run(broken.id)).status is RunStatus.COMPLETED
@@ -566,7 +566,7 @@ def test_a_full_quota_fails_a_step_whole_and_counts_what_begins_beside_it() -> N
 
 
 def test_what_was_written_on_the_way_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlfleet.features.workflows.runner.ENOUGH", 1)
+    monkeypatch.setattr("crawlfleet.features.workflows.runner.MAX_CHANGE_WEIGHT", 1)
 
     async def scene() -> None:
         async with stage() as on:

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.features.workflows.model import Run, RunStep
-from crawlfleet.features.workflows.rules.engine import Course
+from crawlfleet.features.workflows.rules.engine import RunProgress
 from crawlfleet.features.workflows.rules.plan import PlannedStep
-from crawlfleet.features.workflows.run_state import LiveRun
+from crawlfleet.features.workflows.run_state import RunState
 from crawlfleet.model.change import Change
 from crawlfleet.testing.simulation import Scenario, Violation, simulate
 
@@ -42,27 +42,27 @@ def found_by_somebody(world: Scenario) -> bool:
 def test_steps_that_are_not_written_with_their_tasks_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    take = LiveRun.take_change
+    take = RunState.take_change
 
-    def careless(self: LiveRun, now: float, epoch: int) -> Change | None:
-        change = take(self, now, epoch)
+    def careless(self: RunState, now: float) -> Change | None:
+        change = take(self, now)
         if change is None:
             return None
         return replace(change, rows=change.of(Run) + change.of(RunStep)[:1])
 
-    monkeypatch.setattr(LiveRun, "take_change", careless)
+    monkeypatch.setattr(RunState, "take_change", careless)
     assert found_by_somebody(WORLD)
 
 
 @pytest.mark.slow
 def test_a_step_that_does_not_wait_for_all_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    put = Course._put
+    put = RunProgress._put
 
-    def hasty(self: Course, place: int, status: Any) -> None:
+    def hasty(self: RunProgress, place: int, status: Any) -> None:
         step: PlannedStep = self.plan.steps[place]
         for after in step.dependents:
             self._pending[after] = min(self._pending[after], 1)
         put(self, place, status)
 
-    monkeypatch.setattr(Course, "_put", hasty)
+    monkeypatch.setattr(RunProgress, "_put", hasty)
     assert found_by_somebody(WORLD)

@@ -11,7 +11,7 @@ from crawlfleet.crawl.engine.outcomes import asked_to_wait
 from crawlfleet.crawl.fetch.fetcher import Fetcher
 from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome
-from crawlfleet.ports.sender import Parcel, Sent
+from crawlfleet.ports.sender import OutgoingMessage, SendResult
 
 MOST_ANSWER_BYTES: Final = 4_096
 CONNECTIONS: Final = 64
@@ -35,7 +35,7 @@ class HttpCourier:
             per_host=PER_HOST,
         )
 
-    async def send(self, parcel: Parcel) -> Sent:
+    async def send(self, parcel: OutgoingMessage) -> SendResult:
         answer = await self._fetcher.fetch(
             FetchRequest(
                 url=parcel.url,
@@ -47,8 +47,8 @@ class HttpCourier:
             )
         )
         if 200 <= answer.status < 300 and answer.outcome in READ:
-            return Sent(delivered=True, status=answer.status, elapsed_s=answer.elapsed_s)
-        return Sent(
+            return SendResult(delivered=True, status=answer.status, elapsed_s=answer.elapsed_s)
+        return SendResult(
             status=answer.status,
             error=self._reason(answer),
             is_final=answer.outcome is Outcome.REFUSED,

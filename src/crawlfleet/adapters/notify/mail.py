@@ -8,7 +8,7 @@ from email.utils import formatdate
 from typing import Final
 
 from crawlfleet.model.settings import MailSettings
-from crawlfleet.ports.sender import Parcel, Sent, recipients
+from crawlfleet.ports.sender import OutgoingMessage, SendResult, recipients
 
 AT_ONCE: Final = 2
 
@@ -24,9 +24,9 @@ class MailCourier:
         self._settings = settings
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def send(self, parcel: Parcel) -> Sent:
+    async def send(self, parcel: OutgoingMessage) -> SendResult:
         if not self._settings.host:
-            return Sent(
+            return SendResult(
                 error="there is no mail server; set `mail.host` of the master", is_final=True
             )
         loop = asyncio.get_running_loop()
@@ -52,7 +52,7 @@ class MailCourier:
                 "the mail server cannot be used: are `mail.host`, `mail.user` and "
                 "`mail.password` plain ASCII?"
             )
-        return Sent(delivered=True, elapsed_s=loop.time() - begun)
+        return SendResult(delivered=True, elapsed_s=loop.time() - begun)
 
     async def close(self) -> None:
         """Nothing is kept open."""
@@ -76,7 +76,7 @@ class MailCourier:
             raise smtplib.SMTPRecipientsRefused(refused)
 
 
-def _letter(parcel: Parcel, sender: str) -> EmailMessage:
+def _letter(parcel: OutgoingMessage, sender: str) -> EmailMessage:
     letter = EmailMessage()
     letter["From"] = sender
     letter["To"] = ", ".join(recipients(parcel.url))
@@ -88,6 +88,6 @@ def _letter(parcel: Parcel, sender: str) -> EmailMessage:
     return letter
 
 
-def _failed(reason: str, code: int = 0) -> Sent:
+def _failed(reason: str, code: int = 0) -> SendResult:
     # 5xx: this letter will never be taken, whoever asks.
-    return Sent(status=code, error=reason, is_final=500 <= code < 600)
+    return SendResult(status=code, error=reason, is_final=500 <= code < 600)

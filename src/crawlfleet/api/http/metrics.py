@@ -99,7 +99,7 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
         "health",
         {str(each): health[each] for each in Health},
     )
-    schedules = Counter(str(each.status) for each in state.timetable.all())
+    schedules = Counter(str(each.status) for each in state.schedule_index.all())
     yield _gauges(
         "crawlfleet_schedules",
         "Schedules that are known.",
@@ -139,7 +139,7 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
 
 def _work(control: ControlPlane) -> Iterator[Metric]:
     """What was done since the start."""
-    tally = control.state.tally
+    tally = control.state.counters
     yield _counter(
         "crawlfleet_tasks_submitted",
         "Tasks that were accepted.",

@@ -33,8 +33,8 @@ from crawlfleet.api.http.problems import (
     respond,
 )
 from crawlfleet.control.access.keys import Principal
-from crawlfleet.control.nodes.lost_connections import Connection
-from crawlfleet.control.state.audit_trail import Trail, leaving
+from crawlfleet.control.nodes.lost_connections import NodeConnection
+from crawlfleet.control.state.audit_trail import AuditTrail, leaving
 from crawlfleet.errors import CrawlfleetError, NotFound, Refused
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.audit import AuditEntry
@@ -98,7 +98,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What the API has measured of itself."""
     hung_up: Callable[[], Coroutine[Any, Any, None]]
     """Waits until the caller is gone; only for handlers that take long."""
-    connection: Connection
+    connection: NodeConnection
     sign_in: Callable[..., AbstractAsyncContextManager[Principal]]
     """Who shows this `key` or `link`: what is changed within the block is in that one's name."""
     is_secure: bool = False
@@ -216,12 +216,12 @@ def _endpoint(
 
     async def answer(request: Request) -> Response:
         client: Client = request.scope[CLIENT]
-        connection: Connection = request.scope[CONNECTION]
+        connection: NodeConnection = request.scope[CONNECTION]
         try:
             caller = await _admitted(request, route, control, door, client)
             speaker = caller.node_id or (is_of_nodes and request.path_params.get("node_id"))
             if speaker:
-                control.suspicion.hear(speaker, connection)
+                control.lost_connections.note_request(speaker, connection)
             if caller.project_id is not None:
                 await _check_scope(request, route, control, caller)
             body = await _body(request, route, max_body_bytes)
@@ -388,8 +388,8 @@ def is_audited(route: Route) -> bool:
     return route.method != "GET" if route.is_audited is None else route.is_audited
 
 
-def _trail(route: Route, caller: Principal, client: Client) -> Trail:
-    return Trail(
+def _trail(route: Route, caller: Principal, client: Client) -> AuditTrail:
+    return AuditTrail(
         AuditEntry(
             id="",
             at=0.0,

@@ -10,7 +10,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from crawlfleet.api.http.authentication import CONNECTION
-from crawlfleet.control.nodes.lost_connections import Connection
+from crawlfleet.control.nodes.lost_connections import NodeConnection
 
 MAX_HEADER_BYTES: Final = 256 * 1024
 BODY_BYTES_UNCOUNTED: Final = 1 << 40
@@ -63,7 +63,7 @@ class Served(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._connection = Connection()
+        self._connection = NodeConnection()
 
     def data_received(self, data: bytes) -> None:
         self._unfinished_bytes += len(data)

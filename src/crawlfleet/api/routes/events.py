@@ -12,7 +12,7 @@ from crawlfleet.api.http.bodies import JSON
 from crawlfleet.api.http.parameters import EventNumber, PageSize, invalid, is_id
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.api.http.streaming import STREAM, Stream, resumed, while_live
-from crawlfleet.control.events.stream import EventFilter, News
+from crawlfleet.control.events.stream import EventFilter, StreamedEvents
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.views.events import EventPage, EventView
 
@@ -50,7 +50,7 @@ async def events(call: Call) -> EventPage | Response:
     return EventPage(items=[EventView.of(each) for each in found], next_cursor=cursor)
 
 
-async def _written(news: AsyncGenerator[News, None]) -> AsyncGenerator[bytes, None]:
+async def _written(news: AsyncGenerator[StreamedEvents, None]) -> AsyncGenerator[bytes, None]:
     """The news in the format of server-sent events."""
     try:
         async with aclosing(news):

@@ -105,18 +105,18 @@ async def heartbeat(call: Call) -> HeartbeatReply:
 
 async def lease(call: Call) -> LeaseReply:
     """Waits for work, and notices when the node hangs up meanwhile: it may have died."""
-    node_id, request, suspicion = _id(call), call.body, call.control.suspicion
-    suspicion.begin_poll(node_id, call.connection)
+    node_id, request, lost_connections = _id(call), call.body, call.control.lost_connections
+    lost_connections.begin_poll(node_id, call.connection)
     leasing = asyncio.create_task(call.control.leases.lease(node_id, request))
     gone = asyncio.create_task(call.hung_up())
     try:
         await asyncio.wait([leasing, gone], return_when=asyncio.FIRST_COMPLETED)
-        suspicion.polled(node_id, request, call.connection)
+        lost_connections.note_poll_end(node_id, request, call.connection)
         if not leasing.done():
             raise ClientDisconnect
         return leasing.result()
     finally:
-        suspicion.end_poll(node_id, call.connection)
+        lost_connections.end_poll(node_id, call.connection)
         leasing.cancel()
         gone.cancel()
 

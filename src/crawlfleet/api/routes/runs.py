@@ -12,7 +12,7 @@ from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, RunSte
 from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.features.workflows.rules.runs import counted, first_instance_id, status_in
 from crawlfleet.features.workflows.views import (
-    MOST_WAIT_S,
+    MAX_WAIT_S,
     RerunRequest,
     RunPage,
     RunStepPage,
@@ -38,7 +38,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    wait: Annotated[float, msgspec.Meta(ge=0, le=MOST_WAIT_S)] = 0.0
+    wait: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0
     """Wait up to so many seconds for its end."""
 
 
@@ -102,7 +102,7 @@ async def steps(call: Call) -> RunStepPage:
     ]
     page = found[: query.limit]
     shown = [rows[step.place] for step in page if step.place in rows]
-    tallies = await call.control.workflows.tallies(run, shown)
+    tallies = await call.control.workflows.count_instances(run, shown)
     return RunStepPage(
         items=[_step(run, step, rows.get(step.place), tallies.get(step.name)) for step in page],
         next_cursor=page[-1].name if len(found) > len(page) else None,

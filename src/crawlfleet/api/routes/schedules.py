@@ -26,7 +26,7 @@ from crawlfleet.features.schedules.model import UTC_NAME, Firing, Schedule, Sche
 from crawlfleet.features.schedules.rules.schedules import rule_of_preview
 from crawlfleet.features.schedules.service import Upcoming
 from crawlfleet.features.schedules.views import (
-    MOST_SHOWN,
+    MAX_SHOWN,
     BackfillReply,
     BackfillRequest,
     DuePage,
@@ -44,7 +44,7 @@ from crawlfleet.features.schedules.views import (
 )
 from crawlfleet.model.requests import TaskRequest
 
-Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_SHOWN)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_SHOWN)]
 
 
 class ScheduleQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
-from crawlfleet.control.tasks.orders import Outcome
+from crawlfleet.control.tasks.orders import OrderOutcome
 from crawlfleet.core.tasks.orders import Order, Verb
 from crawlfleet.errors import NotFound
 from crawlfleet.model.admin_requests import DeadLetterRequest
@@ -122,7 +122,7 @@ def _order(verb: Verb, call: Call) -> Order:
     )
 
 
-async def _by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]:
+async def _by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[OrderOutcome]:
     """What an order means for each of these tasks."""
     if len(ids) > MAX_BATCH:
         raise invalid(
@@ -131,7 +131,7 @@ async def _by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]
     nobody = [id for id in ids if not is_id(id)]
     outcomes = await call.control.orders.carry_out(order, [id for id in ids if is_id(id)])
     return outcomes + [
-        Outcome(task_id=id[:100], refusal=NotFound("task", id[:100])) for id in nobody
+        OrderOutcome(task_id=id[:100], refusal=NotFound("task", id[:100])) for id in nobody
     ]
 
 
@@ -153,7 +153,7 @@ def _filter(selection: TaskSelection) -> TaskFilter:
     )
 
 
-def _summary(outcomes: Sequence[Outcome], cursor: str | None) -> BulkReply:
+def _summary(outcomes: Sequence[OrderOutcome], cursor: str | None) -> BulkReply:
     """The answer to an order about many tasks."""
     refused = [(each.task_id, each.refusal) for each in outcomes if each.refusal is not None]
     changed = Counter(each.changed for each in outcomes if each.refusal is None)

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 from crawlfleet.control.access.keys import Keys, Principal
 from crawlfleet.control.access.sign_ins import SignIns
-from crawlfleet.control.state.follow import Following
+from crawlfleet.control.state.follow import MasterFollower
 from crawlfleet.errors import Unauthenticated
 
 
-class Authenticating:
+class Authentication:
     """Asks the keys of this master, and looks again before it refuses anybody."""
 
     keys: Keys
     sign_ins: SignIns
-    _following: Following
+    _following: MasterFollower
 
     async def authenticate(self, secret: str, *, address: str = "") -> Principal:
         """Who holds this secret, also if another master gave it away a moment ago.

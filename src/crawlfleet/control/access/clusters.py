@@ -53,7 +53,7 @@ class Clusters:
         With `project_id` only those exist that are open to the project.
         """
         if cluster_id not in self._state.clusters:
-            await self._state.renewal.clusters()
+            await self._state.refresh.clusters()
         cluster = self.get(cluster_id)
         if not cluster.is_open_to(project_id):
             raise NotFound("cluster", cluster_id)
@@ -83,7 +83,7 @@ class Clusters:
         accept(projects.text_problems(request))
         self._check(request.configuration)
         if request.project_id not in self._state.projects:
-            await self._state.renewal.projects()
+            await self._state.refresh.projects()
         if request.project_id not in self._state.projects:
             accept([_no_project(request.project_id)])
         now = self._system.now()
@@ -232,7 +232,7 @@ class Clusters:
     ) -> Cluster:
         async def present() -> tuple[Cluster, Change | None]:
             # What another master has just changed counts: else it might seem to be as wanted.
-            await self._state.renewal.clusters()
+            await self._state.refresh.clusters()
             cluster = self.get(cluster_id)
             change = decide(cluster, self._system.now())
             if change is None:

@@ -34,7 +34,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 SAVE_EVERY_S: Final = 5.0
-LONGEST_SECRET: Final = 512
+MAX_SECRET: Final = 512
 _WHY: Final = {
     "revoked_key": "was revoked",
     "expired_key": "has expired",
@@ -115,7 +115,7 @@ class Keys:
 
         With an address the use is remembered.
         """
-        if len(secret) > LONGEST_SECRET:
+        if len(secret) > MAX_SECRET:
             raise Unauthenticated("this key is not known here")
         digest = hash_secret(secret)
         key = self._state.keyring.key(digest)
@@ -194,7 +194,7 @@ class Keys:
         """A new join token and its secret; raises `InvalidRequest` or `Conflict`."""
         if request.cluster_id not in self._state.clusters:
             # Another master may have made it a moment ago.
-            await self._state.renewal.clusters()
+            await self._state.refresh.clusters()
         if problems := [*core.join_token_problems(request, self._state.clusters)]:
             raise InvalidRequest(problems)
         now, secret = self._system.wall(), make_secret(self._system)
@@ -301,7 +301,7 @@ class Keys:
         """The key as decided; decided anew when its last use was noted in between."""
         if key_id not in self._state.keyring.keys:
             # Another master may have made it a moment ago.
-            await self._state.renewal.keys()
+            await self._state.refresh.keys()
 
         async def present() -> tuple[ApiKey, Change | None]:
             key = self.get(key_id, joining=joining)

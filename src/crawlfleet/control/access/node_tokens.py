@@ -83,7 +83,7 @@ class NodeTokens:
         try:
             revoked, session_id = await self._state.decide(node_id, decide)
         except Conflict:
-            raise self._state.doubt(f"{node_id} cannot be revoked") from None
+            raise self._state.reload(f"{node_id} cannot be revoked") from None
         if session_id is not None:
             await self._leases.give_back(session_id, cause=cause)
         return revoked
@@ -134,7 +134,7 @@ class NodeTokens:
     async def _node(self, node_id: str) -> Node:
         if node_id not in self._state.nodes:
             # It may have registered at another master a moment ago.
-            await self._state.renewal.nodes([node_id])
+            await self._state.refresh.nodes([node_id])
         node = self._state.nodes.get(node_id)
         if node is None:
             raise NotFound("node", node_id)

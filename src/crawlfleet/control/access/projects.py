@@ -35,14 +35,14 @@ class Projects:
     async def find(self, project_id: str) -> Project:
         """The project, or `NotFound`; also one that another master made a moment ago."""
         if project_id not in self._state.projects:
-            await self._state.renewal.projects()
+            await self._state.refresh.projects()
         return self.get(project_id)
 
     async def ensure(self, project_id: str, *, create: bool, cause: str) -> None:
         """See to it that it is there and open: made now, if it may be. Raises `NotFound` and
         `Conflict`."""
         if project_id not in self._state.projects:
-            await self._state.renewal.projects()
+            await self._state.refresh.projects()
         project = self._state.projects.get(project_id)
         if project is None and not create:
             raise NotFound("project", project_id)
@@ -136,7 +136,7 @@ class Projects:
     ) -> Project:
         async def present() -> tuple[Project, Change | None]:
             # What another master has just changed counts: else it might seem to be as wanted.
-            await self._state.renewal.projects()
+            await self._state.refresh.projects()
             project = self.get(project_id)
             change = decide(project, self._system.now())
             if change is None:

@@ -24,7 +24,7 @@ from crawlfleet.model.settings import ServerSettings
 from crawlfleet.ports.system import System
 
 LINK_LASTS_S: Final = 600.0
-MOST_OF_A_KEY: Final = 50
+MAX_OF_A_KEY: Final = 50
 """Sessions, and links, of one key at once; one more ends the oldest."""
 
 
@@ -146,7 +146,7 @@ class SignIns:
             if core.why_over(each, keys.get(each.parent_id or ""), now=now) is not None:
                 yield each
         own = [each for each in held if each.parent_id == key_id]
-        if len(own) >= MOST_OF_A_KEY:
+        if len(own) >= MAX_OF_A_KEY:
             yield min(own, key=lambda each: each.created_at)
 
 

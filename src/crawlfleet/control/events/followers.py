@@ -7,15 +7,17 @@ from typing import Final
 
 from crawlfleet.errors import Busy
 
-MOST: Final = 100
-MOST_OF_ONE: Final = 50
+MAX_FOLLOWERS: Final = 100
+MAX_FOLLOWERS_OF_KEY: Final = 50
 """Of those that one key may have: it does not shut out the others."""
 
 
-class Places:
+class FollowerSlots:
     """So many may follow at once; `what` they follow, in the words of a refusal."""
 
-    def __init__(self, what: str, *, most: int = MOST, most_of_one: int = MOST_OF_ONE) -> None:
+    def __init__(
+        self, what: str, *, most: int = MAX_FOLLOWERS, most_of_one: int = MAX_FOLLOWERS_OF_KEY
+    ) -> None:
         self._what = what
         self._most = most
         self._most_of_one = most_of_one

@@ -68,7 +68,7 @@ class Outbox:
 
     async def _carry(self) -> bool:
         """Carry a portion; whether there is more."""
-        events: Sequence[Event] = self._state.fresh.take(self._position)
+        events: Sequence[Event] = self._state.recent_events.take(self._position)
         if not events:
             events = await self._store.events(after=self._position, limit=PORTION)
         for sink in self._sinks:

@@ -11,17 +11,17 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.events.followers import Places
+from crawlfleet.control.events.followers import FollowerSlots
 from crawlfleet.model.event import Event
 from crawlfleet.ports.store import Store
 
 PORTION: Final = 1000
-MOST_PORTIONS: Final = 20
+MAX_PORTIONS: Final = 20
 """How far one question looks for events of a kind that is rare; the next one goes on from there."""
 HEARTBEAT_S: Final = 15.0
 PAUSE_S: Final = 0.05
 """What happens within it is read at once: a follower costs at most twenty reads a second."""
-LONGEST_S: Final = 900.0
+MAX_FOLLOWED_S: Final = 900.0
 """Then a follower has to come back, and show that its key is still good."""
 
 
@@ -42,7 +42,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.kind) or self.project_id is not None
 
 
-class News(NamedTuple):
+class StreamedEvents(NamedTuple):
     """Events that are wanted, perhaps none, and how far the log was read for them."""
 
     events: Sequence[Event]
@@ -96,7 +96,7 @@ class Events:
         self._broadcast = broadcast
         self._position = position
         """The number of the newest event, or nearly so."""
-        self._places = Places("the events")
+        self._places = FollowerSlots("the events")
 
     @property
     def position(self) -> int:
@@ -117,7 +117,7 @@ class Events:
         """
         page: list[Event] = []
         size = PORTION if wanted.is_choosy else limit + 1
-        for _ in range(MOST_PORTIONS):
+        for _ in range(MAX_PORTIONS):
             portion = await self._store.events(after=after, limit=size, subject=wanted.subject)
             for event in filter(wanted.takes, portion):
                 if len(page) == limit:
@@ -132,7 +132,7 @@ class Events:
         """The last events, in order; of a rare kind perhaps fewer than there are."""
         page: list[Event] = []
         end = self._position()
-        for _ in range(MOST_PORTIONS):
+        for _ in range(MAX_PORTIONS):
             start = max(end - PORTION, 0)
             found = await self._store.events(after=start, limit=PORTION, subject=wanted.subject)
             page = [each for each in found if each.seq <= end and wanted.takes(each)] + page
@@ -144,7 +144,7 @@ class Events:
     @contextmanager
     def follow(
         self, wanted: EventFilter, *, after: int | None, name: str = ""
-    ) -> Iterator[AsyncGenerator[News, None]]:
+    ) -> Iterator[AsyncGenerator[StreamedEvents, None]]:
         """News for as long as the block is entered; from now on if `after` is `None`.
 
         News without events come first, and every few seconds when nothing happens. It ends by
@@ -157,13 +157,13 @@ class Events:
 
     async def _news(
         self, wanted: EventFilter, position: int, grown: asyncio.Event
-    ) -> AsyncGenerator[News, None]:
+    ) -> AsyncGenerator[StreamedEvents, None]:
         loop = asyncio.get_running_loop()
-        until, told = loop.time() + LONGEST_S, loop.time()
+        until, told = loop.time() + MAX_FOLLOWED_S, loop.time()
         if position > self._position():
             # Another master may have told of it; only the store knows what there is.
             position = min(position, (await self._store.commit(())).last_seq)
-        yield News((), position)
+        yield StreamedEvents((), position)
         while not self._broadcast.has_ended and loop.time() < until:
             grown.clear()
             portion = await self._store.events(
@@ -174,7 +174,7 @@ class Events:
             events = (*filter(wanted.takes, portion),)
             if events or loop.time() >= told + HEARTBEAT_S:
                 told = loop.time()
-                yield News(events, position)
+                yield StreamedEvents(events, position)
             if len(portion) < PORTION:
                 try:
                     async with asyncio.timeout_at(told + HEARTBEAT_S):

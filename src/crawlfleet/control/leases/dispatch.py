@@ -27,7 +27,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.SCHED)
 PAUSE_AFTER_NOTHING_S: Final = 0.02
-LATER_S: Final = 0.005
+WAKE_DELAY_S: Final = 0.005
 """So that a time is over, and not just about to be, when it is looked at again."""
 
 
@@ -60,7 +60,7 @@ class Dispatch:
             begun = loop.time()
             async with StorePause(log, "dispatch waits for the store") as store:
                 planned, made = await self.assign_once()
-                self._state.tally.dispatch_s.observe(loop.time() - begun)
+                self._state.counters.dispatch_s.observe(loop.time() - begun)
                 if planned:
                     wake.set()
                 if planned and not made:
@@ -109,11 +109,11 @@ class Dispatch:
         if self._state.fleet is not planned_on:
             # Loaded anew meanwhile, after a failure: the plan knew too little of what is taken.
             return len(nodes), 0
-        rooms, now = Rooms(self._state.fleet), self._system.now()
+        rooms, now = FreeCapacity(self._state.fleet), self._system.now()
         held: set[str] = set()
         if self._state.gate.breakers.open:
             # They leave the queue: each is planned for nothing once, however long it has to wait.
-            held = {task.id for task in tasks if self._state.unplaced.hold_back(task, now)}
+            held = {task.id for task in tasks if self._state.pending.hold_back(task, now)}
             tasks = [task for task in tasks if task.id not in held]
         changes = [
             change
@@ -129,7 +129,7 @@ class Dispatch:
         behind = [id for id in nodes if id not in made and id not in held]
         if behind:
             await self._state.catch_up()
-            await self._state.refresh(behind)
+            await self._state.refresh_tasks(behind)
         log.debug("assigned", tasks=len(made), refused=len(behind))
         return len(nodes), len(made) + len(held)
 
@@ -137,11 +137,13 @@ class Dispatch:
         """Plan anew when the patience of somebody is over, if nothing else happens before."""
         if self._again is not None:
             self._again.cancel()
-        wait_s = max(at - self._system.now(), 0.0) + LATER_S
+        wait_s = max(at - self._system.now(), 0.0) + WAKE_DELAY_S
         wake = self._state.signals.dispatch.set
         self._again = asyncio.get_running_loop().call_later(wait_s, wake)
 
-    def _assignment(self, task: Task, node_id: str, rooms: "Rooms", now: float) -> Change | None:
+    def _assignment(
+        self, task: Task, node_id: str, rooms: "FreeCapacity", now: float
+    ) -> Change | None:
         node = self._state.nodes.get(node_id)
         if node is None or node.session_id is None:
             return None
@@ -165,7 +167,7 @@ class Dispatch:
         )
 
 
-class Rooms:
+class FreeCapacity:
     """What is left on each node while the tasks of one plan are handed out."""
 
     def __init__(self, fleet: Fleet) -> None:

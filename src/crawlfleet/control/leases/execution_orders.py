@@ -17,13 +17,13 @@ from crawlfleet.model.wire.node_protocol import ExecutionOrder, OrderAnswer
 
 ANSWER_WITHIN_S: Final = 10.0
 SEND_AGAIN_S: Final = 2.0
-MOST_WAITING: Final = 200
+MAX_WAITING: Final = 200
 POLLS_WITHIN_S: Final = 75.0
 """A node that has not asked this master for work for so long speaks to another one."""
 _NUMBERS: Final = 1 << 40
 
 
-class Errands:
+class ExecutionOrders:
     """Carries orders to executions and brings back their answers."""
 
     def __init__(self, *, state: FleetState, first: int = 0) -> None:
@@ -37,13 +37,13 @@ class Errands:
         self, execution: Execution, name: str, arguments: dict[str, Any] | None = None
     ) -> msgspec.Raw:
         """The answer of an execution; raises `Conflict` with its refusal, or `Busy`."""
-        if not self.polls_here(execution.session_id):
+        if not self.is_connected_here(execution.session_id):
             raise Conflict(
                 f"the node {execution.node_id} of {execution.task_id} speaks to another master; "
                 "ask that one"
             )
-        if len(self._waiting) >= MOST_WAITING:
-            raise Busy(f"{MOST_WAITING} wait for answers of executions already; try again later")
+        if len(self._waiting) >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} wait for answers of executions already; try again later")
         self._number += 1
         order = ExecutionOrder(
             execution_id=execution.id,
@@ -70,14 +70,14 @@ class Errands:
                 orders.append(errand.order)
         return tuple(orders)
 
-    def polled(self, session_id: str) -> None:
+    def note_poll(self, session_id: str) -> None:
         """A session asks this master for work."""
         self._polled[session_id] = asyncio.get_running_loop().time()
-        if len(self._polled) > 2 * len(self._state.sessions) + MOST_WAITING:
+        if len(self._polled) > 2 * len(self._state.sessions) + MAX_WAITING:
             living = self._state.sessions
             self._polled = {id: at for id, at in self._polled.items() if id in living}
 
-    def polls_here(self, session_id: str) -> bool:
+    def is_connected_here(self, session_id: str) -> bool:
         """Whether a session asks this master for work, and so can be told something."""
         heard_at = self._polled.get(session_id, float("-inf"))
         return asyncio.get_running_loop().time() - heard_at <= POLLS_WITHIN_S

@@ -29,13 +29,13 @@ class Fence:
         """The living lease, if it is this node's to act under."""
         session_id, execution_id = call.session_id, call.execution_id
         if session_id not in self._state.sessions:
-            await self._state.renewal.nodes([node_id])
+            await self._state.refresh.nodes([node_id])
         if execution_id not in self._state.leases:
             # Another master may have assigned it a moment ago.
             found = await self._store.execution(execution_id)
             if found is None:
                 return None
-            await self._state.renewal.tasks([found.task_id], [found.id])
+            await self._state.refresh.tasks([found.task_id], [found.id])
         lease = self._state.leases.get(execution_id)
         if lease is None or session_id not in self._state.sessions:
             return None

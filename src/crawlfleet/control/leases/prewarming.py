@@ -31,15 +31,15 @@ class _Asked(msgspec.Struct):
     is_told: bool = False
 
 
-class Warming:
+class Prewarming:
     """Asks nodes to make environments, and hears which they have."""
 
     def __init__(
-        self, *, state: FleetState, system: System, polls_here: Callable[[str], bool]
+        self, *, state: FleetState, system: System, is_connected_here: Callable[[str], bool]
     ) -> None:
-        """`polls_here` says of a session whether it asks this master for work."""
+        """`is_connected_here` says of a session whether it asks this master for work."""
         self._state = state
-        self._polls_here = polls_here
+        self._polls_here = is_connected_here
         self._system = system
         self._asked: dict[str, dict[str, _Asked]] = {}
         """By node and digest."""

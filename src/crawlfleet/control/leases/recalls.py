@@ -30,7 +30,7 @@ class Recalls:
         """The next instant at which some has to be; `None` when none has."""
         instants = (
             at
-            for node in self._state.watchlist.nodes.values()
+            for node in self._state.nodes_due.nodes.values()
             if (at := self._due(node)) is not None and self._works(node)
         )
         return min(instants, default=None)
@@ -38,7 +38,7 @@ class Recalls:
     async def do_due(self, now: float) -> None:
         """Take back all that is due; raises `LeadershipLost` when another master leads."""
         changes: list[Change] = []
-        for node in [*self._state.watchlist.nodes.values()]:
+        for node in [*self._state.nodes_due.nodes.values()]:
             at = self._due(node)
             if at is not None and at <= now:
                 changes += self._recall(node, now)

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.leases.execution_orders import Errands
-from crawlfleet.control.leases.prewarming import Warming
-from crawlfleet.control.measuring import LONGEST_WAIT_S, MOMENT_S, Measuring
+from crawlfleet.control.leases.execution_orders import ExecutionOrders
+from crawlfleet.control.leases.prewarming import Prewarming
+from crawlfleet.control.measuring import MAX_WAIT_S, SHORT_WAIT_S, Measurement
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.quality.recording import Judged
 from crawlfleet.core.tasks import attempts
@@ -51,8 +51,8 @@ UNMEASURED: Final[dict[str, Any]] = {
 MAX_RESULT_BYTES: Final = 1_000_000
 MAX_MESSAGE: Final = 2_000
 MAX_DETAILS: Final = 10_000
-MOST_BACKLOG: Final = 4096
-LONGEST_POLL_S: Final = 60.0
+MAX_BACKLOG: Final = 4096
+MAX_POLL_S: Final = 60.0
 """Longer, and somebody between here and the node would take the connection for dead."""
 
 
@@ -65,33 +65,35 @@ class Leases:
         state: FleetState,
         system: System,
         settings: RecoverySettings,
-        errands: Errands | None = None,
-        measuring: Measuring | None = None,
+        execution_orders: ExecutionOrders | None = None,
+        measuring: Measurement | None = None,
     ) -> None:
         """Without `measuring`, nothing is held against what tasks expect of their items."""
         self._measuring = measuring
         self._state = state
-        self._errands = errands or Errands(state=state)
-        self.warming = Warming(state=state, system=system, polls_here=self._errands.polls_here)
+        self._execution_orders = execution_orders or ExecutionOrders(state=state)
+        self.warming = Prewarming(
+            state=state, system=system, is_connected_here=self._execution_orders.is_connected_here
+        )
         """What nodes are asked to make ready, which they hear with their leases."""
         self._system = system
         self._settings = settings
 
     async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
         """What the session has to do and does not hold yet; waits for news up to `wait_s`."""
-        wait_s = min(request.wait_s, LONGEST_POLL_S)
+        wait_s = min(request.wait_s, MAX_POLL_S)
         deadline = asyncio.get_running_loop().time() + wait_s
         await self.know_session(node_id, request.session_id)
         if self._session(node_id, request.session_id) is not None:
             # Once: while it waits, the node may find that this is too much.
-            self._state.backlogs.allow(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
+            self._state.backlogs.allow(node_id, min(max(request.backlog, 0), MAX_BACKLOG))
         while True:
             session = self._session(node_id, request.session_id)
             if session is None:
                 return LeaseReply(session_lost=True)
             news = self._state.signals.session(session.id)
             news.clear()
-            self._errands.polled(session.id)
+            self._execution_orders.note_poll(session.id)
             reply = self._news(session, frozenset(request.held))
             if reply.draining and not any(self._state.session_executions(session.id)):
                 await self.end_session(session.id, cause="drained", trigger=NodeTrigger.EMPTIED)
@@ -116,9 +118,9 @@ class Leases:
         await self._know_leases(batch)
         self._heed_give_back(node_id, batch)
         outcomes = [ReportOutcome.STALE] * len(batch.reports)
-        later = await self._record(node_id, batch, range(len(outcomes)), outcomes, MOMENT_S)
+        later = await self._record(node_id, batch, range(len(outcomes)), outcomes, SHORT_WAIT_S)
         if later and not batch.knows_later:
-            later = await self._record(node_id, batch, later, outcomes, LONGEST_WAIT_S)
+            later = await self._record(node_id, batch, later, outcomes, MAX_WAIT_S)
             if later:
                 raise StoreUnavailable("the items of a task are still being measured; ask again")
         return ReportReply(outcomes=tuple(outcomes))
@@ -163,7 +165,7 @@ class Leases:
 
         commit = partial(self._state.commit, room_at=node_id)
         if not await self._state.decide_batch(decide, is_settled=is_settled, commit=commit):
-            raise self._state.doubt(f"reports of {node_id} do not fit what is known of its work")
+            raise self._state.reload(f"reports of {node_id} do not fit what is known of its work")
         if judged and self._measuring is not None:
             self._measuring.forget(judged)
         return [place for place in places if outcomes[place] is ReportOutcome.LATER]
@@ -171,7 +173,7 @@ class Leases:
     async def know_session(self, node_id: str, session_id: str) -> None:
         """Look up a session that is not known here: another master may just have opened it."""
         if self._session(node_id, session_id) is None:
-            await self._state.renewal.nodes([node_id])
+            await self._state.refresh.nodes([node_id])
 
     def _heed_give_back(self, node_id: str, batch: ReportBatch) -> None:
         """Let nothing lie ready at a node that gives back what did, until it asks anew: else the
@@ -186,7 +188,7 @@ class Leases:
         leases = self._state.leases
         unknown = [each for each in batch.reports if each.execution_id not in leases]
         if unknown:
-            await self._state.renewal.tasks(
+            await self._state.refresh.tasks(
                 [each.task_id for each in unknown], [each.execution_id for each in unknown]
             )
 
@@ -229,7 +231,7 @@ class Leases:
 
         await self._state.decide_batch(decide, is_settled=lambda changes, _: not changes)
         if [*self._losses(session_id, cause)]:
-            raise self._state.doubt(f"the work of the ended {session_id} cannot be given back")
+            raise self._state.reload(f"the work of the ended {session_id} cannot be given back")
 
     async def give_back_orphans(self) -> None:
         """Return the work of all sessions that ended without that being done."""
@@ -278,7 +280,7 @@ class Leases:
         return LeaseReply(
             assignments=tuple(portion(new)),
             stop=tuple(stop),
-            orders=self._errands.due(session.id),
+            orders=self._execution_orders.due(session.id),
             draining=node.status is NodeStatus.DRAINING,
             warm=self.warming.due(node.id),
         )

@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.events.followers import Places
+from crawlfleet.control.events.followers import FollowerSlots
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.logs.notebook import left_out_line, levels_from, trim
 from crawlfleet.core.logs.search import ALL, LineFilter
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.errors import NotFound
-from crawlfleet.features.webhooks.progress_events import Headway
+from crawlfleet.features.webhooks.progress_events import ProgressEvents
 from crawlfleet.model.crawl.frontier import FrontierCounts
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
 from crawlfleet.model.settings import WebhookSettings
@@ -43,7 +43,7 @@ SEARCH_S: Final = 0.5
 """So long one question looks for lines; then it answers what it has, and where to go on."""
 TURN_S: Final = 0.02
 """So long it keeps everybody else waiting."""
-LONGEST_S: Final = 900.0
+MAX_FOLLOWED_S: Final = 900.0
 """Then a follower has to come back, and show that its key is still good."""
 
 
@@ -76,10 +76,10 @@ class Logs:
         """With the node's own time, by which its words are ordered."""
         self._pages: dict[str, int] = {}
         """That crawls have read, by task, as far as was told."""
-        self._places = Places("logs")
+        self._places = FollowerSlots("logs")
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._dismissed = False
-        self._headway = Headway(
+        self._headway = ProgressEvents(
             store=store,
             state=state,
             system=system,
@@ -95,7 +95,7 @@ class Logs:
         moved: list[tuple[str, Progress]] = []
         if batch.session_id not in self._state.sessions:
             # Another master may just have opened it.
-            await self._state.renewal.nodes([node_id])
+            await self._state.refresh.nodes([node_id])
         for note in batch.notes:
             if not await self._is_writer(node_id, batch.session_id, note.execution_id, now):
                 stale.append(note.execution_id)
@@ -233,7 +233,7 @@ class Logs:
         self, execution_id: str, position: int, wanted: LineFilter, news: asyncio.Event
     ) -> AsyncGenerator[LogNews, None]:
         loop = asyncio.get_running_loop()
-        until, told = loop.time() + LONGEST_S, loop.time()
+        until, told = loop.time() + MAX_FOLLOWED_S, loop.time()
         yield LogNews(position=position)
         while not self._dismissed and loop.time() < until:
             news.clear()
@@ -291,7 +291,7 @@ class Logs:
         self._progress[execution_id] = progress.at, seen
         lease = self._state.leases[execution_id]
         if lease.task.task_type == CRAWL and (pages := self._new_pages(lease, int(progress.done))):
-            self._state.tally.note_pages(lease.task.project_id, pages, at=now)
+            self._state.counters.note_pages(lease.task.project_id, pages, at=now)
 
     def _new_pages(self, lease: Lease, done: int) -> int:
         """How many pages a crawl has read since it was heard of last. An attempt that goes on from
@@ -299,7 +299,7 @@ class Logs:
         before = self._pages.pop(lease.task.id, None)
         if before is None:
             is_first = not (lease.task.retry_count or lease.task.loss_count)
-            is_ours = lease.execution.start_time >= self._state.tally.since
+            is_ours = lease.execution.start_time >= self._state.counters.since
             before = 0 if is_first and is_ours else done
         self._pages[lease.task.id] = done
         while len(self._pages) > 2 * len(self._state.leases) + PORTION:

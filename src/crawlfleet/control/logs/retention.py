@@ -25,7 +25,7 @@ LATE_STRETCHES: Final = 3
 """Lines may reach the store so many stretches after they were said, and are still counted."""
 
 
-class LogKeeping:
+class LogRetention:
     """Sweeps the logs of executions for as long as this master leads."""
 
     def __init__(self, *, store: Store, system: System, settings: RetentionSettings) -> None:

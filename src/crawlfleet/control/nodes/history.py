@@ -19,8 +19,8 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 WRITE_EVERY_S: Final = 10.0
-LEAST_APART_S: Final = 1.0
-MOST_WAITING: Final = 50_000
+MIN_INTERVAL_S: Final = 1.0
+MAX_WAITING: Final = 50_000
 PORTION: Final = 5_000
 HOUR_S: Final = 3_600.0
 DAY_S: Final = 86_400.0
@@ -52,10 +52,10 @@ class NodeHistory:
         """Remember what a node has just said of itself; nothing if it says too much."""
         # To the millisecond, so that what people read and send back is the same instant.
         at = round(session.last_heartbeat, 3)
-        if at - self._newest.get(session.node_id, 0.0) < LEAST_APART_S:
+        if at - self._newest.get(session.node_id, 0.0) < MIN_INTERVAL_S:
             return None
         self._newest[session.node_id] = at
-        work = self._state.tally.take_work(session.node_id)
+        work = self._state.counters.take_work(session.node_id)
         sample = NodeSample(
             node_id=session.node_id,
             at=at,
@@ -73,7 +73,7 @@ class NodeHistory:
             wait_s=work.waited_s / work.begun if work.begun else None,
         )
         self._waiting.append(sample)
-        del self._waiting[:-MOST_WAITING]
+        del self._waiting[:-MAX_WAITING]
         self._something.set()
         return sample
 

@@ -33,7 +33,7 @@ POLLS_AGAIN_S: Final = 5.0
 are gone then tells nothing."""
 
 
-class Connection:
+class NodeConnection:
     """A connection on which nodes may speak; the server says when it is lost."""
 
     __slots__ = ("is_open", "node_id", "on_lost")
@@ -42,7 +42,7 @@ class Connection:
         self.is_open = True
         self.node_id = ""
         """Who spoke last: behind a proxy several nodes share one."""
-        self.on_lost: Callable[[Connection, bool], None] | None = None
+        self.on_lost: Callable[[NodeConnection, bool], None] | None = None
 
     def lose(self, *, by_peer: bool) -> None:
         """It is closed, by the other side or by ours."""
@@ -58,7 +58,7 @@ class _Suspect(NamedTuple):
     """When it is too late to be heard."""
 
 
-class Suspicion:
+class LostConnections:
     """Remembers who hung up, for as long as they may come back."""
 
     def __init__(self, *, state: FleetState, leases: Leases, settings: SessionSettings) -> None:
@@ -67,32 +67,32 @@ class Suspicion:
         self._grace_s = settings.reconnect_s
         self._suspects: dict[str, _Suspect] = {}
         """By node, as all of these."""
-        self._connections: dict[str, set[Connection]] = {}
+        self._connections: dict[str, set[NodeConnection]] = {}
         """Those that are open."""
         self._polls_by: dict[str, float] = {}
         """Until when a node is expected that keeps a connection for as long as it lives."""
-        self._polls: dict[str, Connection] = {}
+        self._polls: dict[str, NodeConnection] = {}
         """Where it waits for work; the newest, if it polled again before the old one was over."""
         self._grown = asyncio.Event()
 
-    def begin_poll(self, node_id: str, connection: Connection) -> None:
+    def begin_poll(self, node_id: str, connection: NodeConnection) -> None:
         """The node waits for work from now on."""
         self._polls[node_id] = connection
 
-    def end_poll(self, node_id: str, connection: Connection) -> None:
+    def end_poll(self, node_id: str, connection: NodeConnection) -> None:
         """It does not wait there any more."""
         if self._polls.get(node_id) is connection:
             del self._polls[node_id]
 
-    def polled(self, node_id: str, poll: LeaseRequest, connection: Connection) -> None:
+    def note_poll_end(self, node_id: str, poll: LeaseRequest, connection: NodeConnection) -> None:
         """It has its answer, or closed the connection: unless it waits on another by now, it may
         have died."""
         if poll.keeps_connection:
-            self.expect(node_id)
+            self.expect_poll(node_id)
         if not connection.is_open and self._polls.get(node_id) is connection:
-            self.suspect(node_id, poll.session_id)
+            self.mark_lost(node_id, poll.session_id)
 
-    def suspect(self, node_id: str, session_id: str) -> None:
+    def mark_lost(self, node_id: str, session_id: str) -> None:
         """The node may have died."""
         session = self._state.sessions.get(session_id)
         if session is None:
@@ -102,18 +102,18 @@ class Suspicion:
         self._suspects[node_id] = _Suspect(session, until)
         self._grown.set()
 
-    def hear(self, node_id: str, connection: Connection) -> None:
+    def note_request(self, node_id: str, connection: NodeConnection) -> None:
         """The node speaks; it is there if the connection still is."""
         if connection.node_id != node_id:
             self._meet(node_id, connection)
         if node_id in self._suspects and connection.is_open:
             del self._suspects[node_id]
 
-    def expect(self, node_id: str) -> None:
+    def expect_poll(self, node_id: str) -> None:
         """The node has polled, and keeps a connection for as long as it lives: it polls again."""
         self._polls_by[node_id] = asyncio.get_running_loop().time() + POLLS_AGAIN_S
 
-    def renewed(self, session: Session) -> None:
+    def note_heartbeat(self, session: Session) -> None:
         """A heartbeat that came here has moved the session: if the node is suspected, that was
         under way when it hung up. Only one that moved it once more was sent later."""
         suspect = self._suspects.get(session.node_id)
@@ -145,7 +145,7 @@ class Suspicion:
     async def _end(self, session: Session) -> None:
         cause = f"its connection broke, and it was not heard for {self._grace_s:g} s"
         try:
-            await self._state.renewal.sessions([session.id])
+            await self._state.refresh.sessions([session.id])
             if not self._is_due(session):
                 return
             suspect = self._forget(session.node_id)
@@ -165,14 +165,14 @@ class Suspicion:
             self._polls_by.pop(node_id, None)
         return self._suspects.pop(node_id)
 
-    def _meet(self, node_id: str, connection: Connection) -> None:
+    def _meet(self, node_id: str, connection: NodeConnection) -> None:
         if connection.is_open:
             self._part(connection)
             connection.node_id = node_id
             connection.on_lost = self._lost
             self._connections.setdefault(node_id, set()).add(connection)
 
-    def _part(self, connection: Connection) -> bool:
+    def _part(self, connection: NodeConnection) -> bool:
         """Whether its node has no other."""
         others = self._connections.get(connection.node_id, set())
         others.discard(connection)
@@ -180,12 +180,12 @@ class Suspicion:
             self._connections.pop(connection.node_id, None)
         return not others
 
-    def _lost(self, connection: Connection, by_peer: bool) -> None:
+    def _lost(self, connection: NodeConnection, by_peer: bool) -> None:
         node_id = connection.node_id
         if not self._part(connection) or node_id not in self._polls_by:
             return
         if by_peer and asyncio.get_running_loop().time() < self._polls_by[node_id]:
             node = self._state.nodes.get(node_id)
-            self.suspect(node_id, (node.session_id if node else None) or "")
+            self.mark_lost(node_id, (node.session_id if node else None) or "")
         elif node_id not in self._suspects:
             del self._polls_by[node_id]

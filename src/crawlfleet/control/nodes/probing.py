@@ -19,12 +19,12 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-AT_ONCE: Final = 100
+MAX_CONCURRENT_PROBES: Final = 100
 ANSWERS_TO_BELIEVE: Final = 2
 """One lucky answer does not make an address reachable again."""
 
 
-class Probing:
+class HealthProbes:
     """Asks again and again, for as long as it runs."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Probing:
         self._streaks = {
             node.id: self._streaks[node.id] for node in nodes if node.id in self._streaks
         }
-        room = asyncio.Semaphore(AT_ONCE)
+        room = asyncio.Semaphore(MAX_CONCURRENT_PROBES)
         async with asyncio.TaskGroup() as group:
             asked = [(node, group.create_task(self._ask(node, room))) for node in nodes]
         for node, answer in asked:

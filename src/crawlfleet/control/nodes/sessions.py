@@ -16,10 +16,10 @@ from crawlfleet.control.access.tokens import hash_secret, make_secret
 from crawlfleet.control.leases.service import UNMEASURED, Leases
 from crawlfleet.control.nodes.health import NodeHealth
 from crawlfleet.control.nodes.history import NodeHistory
-from crawlfleet.control.nodes.lost_connections import Suspicion
+from crawlfleet.control.nodes.lost_connections import LostConnections
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version
-from crawlfleet.control.state.node_terms import Terms, news, renewed
+from crawlfleet.control.state.node_terms import ClusterTerms, news, renewed
 from crawlfleet.control.state.shared_commit import SharedCommit
 from crawlfleet.core.access.keys import status_of
 from crawlfleet.core.nodes.labels import changed_node, label_problems, labelled, overridden
@@ -66,16 +66,16 @@ class Nodes:
         *,
         state: FleetState,
         leases: Leases,
-        suspicion: Suspicion,
+        lost_connections: LostConnections,
         history: NodeHistory,
         health: NodeHealth,
         system: System,
-        terms: Terms,
+        terms: ClusterTerms,
         probe_loopback: bool,
     ) -> None:
         self._state = state
         self._leases = leases
-        self._suspicion = suspicion
+        self._lost_connections = lost_connections
         self._history = history
         self._health = health
         self._probe_loopback = probe_loopback
@@ -92,7 +92,7 @@ class Nodes:
         """
         registration = self._placed(registration, by)
         if registration.cluster_id not in self._state.clusters:
-            await self._state.renewal.clusters()
+            await self._state.refresh.clusters()
         accept(registration_problems(registration, self._state.clusters))
         accept(probe_problems(registration, allow_loopback=self._probe_loopback))
         if by.node_id is not None or self._shown(by) is None:
@@ -195,7 +195,7 @@ class Nodes:
             self._leases.warming.told(node_id, heartbeat.environments)
         if self._lost(named, heartbeat):
             # So it seems here; another master may have assigned them a moment ago.
-            await self._state.renewal.tasks(self._lost(named, heartbeat))
+            await self._state.refresh.tasks(self._lost(named, heartbeat))
         return HeartbeatReply(
             node_id=node_id,
             timestamp=now,
@@ -235,7 +235,7 @@ class Nodes:
             if changes and refusals[0] is not None:
                 return False
             if changes:
-                self._suspicion.renewed(changes[0].sessions[0])
+                self._lost_connections.note_heartbeat(changes[0].sessions[0])
             return True
 
         # One that is refused each time moves on all the time: somebody takes in its heartbeats.
@@ -246,7 +246,7 @@ class Nodes:
         """What the node is to work by: never what is older than what another master told it."""
         terms = self._terms.of(node.cluster_id)
         if (heartbeat.configuration_version or 0) > terms.version:
-            await self._state.renewal.clusters()
+            await self._state.refresh.clusters()
             terms = self._terms.of(node.cluster_id)
         return terms
 
@@ -266,7 +266,7 @@ class Nodes:
     async def find(self, node_id: str) -> Node:
         """The node, or `NotFound`; also one that registered a moment ago at another master."""
         if node_id not in self._state.nodes:
-            await self._state.renewal.nodes([node_id])
+            await self._state.refresh.nodes([node_id])
         return self.get(node_id)
 
     def known_as(self, name: str) -> Node | None:
@@ -279,7 +279,7 @@ class Nodes:
 
     async def present(self, node_id: str) -> Node:
         """The node as the store has it: another master may just have changed it."""
-        await self._state.renewal.nodes([node_id])
+        await self._state.refresh.nodes([node_id])
         return self.get(node_id)
 
     async def change(

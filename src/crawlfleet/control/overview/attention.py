@@ -16,9 +16,9 @@ from crawlfleet.model.task import Task
 from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
 
-MOST_REQUIREMENTS: Final = 50
+MAX_REQUIREMENTS: Final = 50
 """Different wishes that are looked at; those of most tasks come first."""
-MOST_DEAD_LETTERS: Final = 100
+MAX_DEAD_LETTERS: Final = 100
 """Beyond this it is said that there are more: they are read whole, and people look often."""
 FAILURES_WITHIN_S: Final = 300.0
 
@@ -50,10 +50,10 @@ class Attention:
         dead = await self._store.find_tasks(
             TaskFilter(dead=True, project_id=project_id),
             after=None,
-            limit=MOST_DEAD_LETTERS + 1,
+            limit=MAX_DEAD_LETTERS + 1,
             with_results=False,
         )
-        happened, failed = self._state.tally.within(
+        happened, failed = self._state.counters.within(
             FAILURES_WITHIN_S, now=self._system.now(), project_id=project_id
         )
         failures = Counter({str(kind): count for kind, count in failed.items()})
@@ -62,8 +62,8 @@ class Attention:
                 nodes=[*self._state.nodes.values()] if whole else (),
                 whole=whole,
                 waiting=[*self._waiting()] if whole else (),
-                dead_letters=min(len(dead), MOST_DEAD_LETTERS),
-                more_dead_letters=len(dead) > MOST_DEAD_LETTERS,
+                dead_letters=min(len(dead), MAX_DEAD_LETTERS),
+                more_dead_letters=len(dead) > MAX_DEAD_LETTERS,
                 attempts=happened[Happening.COMPLETED] + failures.total(),
                 failures=failures,
                 blocked=[*self._blocked(project_id)],
@@ -92,7 +92,7 @@ class Attention:
     def _waiting(self) -> Iterator[core.Waiting]:
         queue, now = self._state.queue, self._system.now()
         asked = sorted(queue.requirements().items(), key=lambda pair: -pair[1])
-        for requirement, tasks in islice(asked, MOST_REQUIREMENTS):
+        for requirement, tasks in islice(asked, MAX_REQUIREMENTS):
             first = queue.first(requirement)
             if first is None:
                 continue

@@ -19,11 +19,11 @@ from crawlfleet.ports.system import System
 
 STEP_S: Final = 5.0
 KEPT_S: Final = 3600.0
-LEAST_IDLE: Final = 50.0
+MIN_IDLE: Final = 50.0
 """Counting may take one part in so many of the time."""
 
 
-class Look(NamedTuple):
+class TimelineSample(NamedTuple):
     """What there was at an instant, and stayed so until the next look."""
 
     at: float
@@ -40,7 +40,7 @@ class Timeline:
         self._store = store
         self._state = state
         self._system = system
-        self._looks: deque[Look] = deque(maxlen=int(KEPT_S / STEP_S) + 1)
+        self._looks: deque[TimelineSample] = deque(maxlen=int(KEPT_S / STEP_S) + 1)
         self._seen: tuple[float, int] | None = None
 
     async def run(self) -> None:
@@ -52,12 +52,12 @@ class Timeline:
                 await self.look()
             except StoreUnavailable:
                 self._seen = None
-            await asyncio.sleep(max(STEP_S, (loop.time() - begun) * LEAST_IDLE))
+            await asyncio.sleep(max(STEP_S, (loop.time() - begun) * MIN_IDLE))
 
     async def look(self) -> None:
         """Remember how many tasks there are, if that may have changed."""
         state = self._state
-        now = (state.tally.commit_changes.sum, state.position.newest)
+        now = (state.counters.commit_changes.sum, state.position.newest)
         if now == self._seen:
             return
         self._seen = now
@@ -66,11 +66,11 @@ class Timeline:
             project: {str(status): count for status, count in states.items()}
             for project, states in counted.items()
         }
-        self._looks.append(Look(self._system.now(), tasks, state.queue.longest_ready()))
+        self._looks.append(TimelineSample(self._system.now(), tasks, state.queue.longest_ready()))
 
     def points(self, seconds: float, *, project_id: str | None = None) -> Series:
         """The last so many seconds, an hour at most; of the fleet, or of one project."""
-        now, tally = self._system.now(), self._state.tally
+        now, tally = self._system.now(), self._state.counters
         end = (now // STEP_S) * STEP_S
         begin = max(end - min(seconds, KEPT_S), (tally.since // STEP_S) * STEP_S)
         steps = max(int((end - begin) / STEP_S), 0)
@@ -108,7 +108,7 @@ class Timeline:
         return Series(step_s=STEP_S, points=points)
 
 
-def _counts(look: Look | None, project_id: str | None) -> dict[str, int]:
+def _counts(look: TimelineSample | None, project_id: str | None) -> dict[str, int]:
     if look is None:
         return {}
     if project_id is not None:

@@ -17,7 +17,7 @@ from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
 
 
-class Trail:
+class AuditTrail:
     """What one request has changed so far: one entry, however many commits it takes."""
 
     def __init__(self, entry: AuditEntry) -> None:
@@ -43,12 +43,12 @@ class Trail:
             self._entry = entry
 
 
-_current: ContextVar[Trail | None] = ContextVar("trail", default=None)
+_current: ContextVar[AuditTrail | None] = ContextVar("trail", default=None)
 current_trail = _current.get
 
 
 @contextmanager
-def leaving(trail: Trail) -> Iterator[None]:
+def leaving(trail: AuditTrail) -> Iterator[None]:
     """Sign all that is committed within this block."""
     before = _current.set(trail)
     try:

@@ -65,7 +65,7 @@ class Distribution:
         self.sum += value
 
 
-class Work:
+class NodeWork:
     """What a node has done since somebody last asked."""
 
     __slots__ = ("begun", "ended", "errors", "seconds", "waited_s")
@@ -91,7 +91,7 @@ Failed = Counter[tuple[str, ErrorClass]]
 """By project and the class of the error."""
 
 
-class Tally:
+class Counters:
     """Counts since `since`, and those of each second of the last hour."""
 
     def __init__(self, *, since: float) -> None:
@@ -106,7 +106,7 @@ class Tally:
         self.commit_s = Distribution(DURATIONS_S)
         self.commit_changes = Distribution(SIZES)
         self.dispatch_s = Distribution(DURATIONS_S)
-        self._work: dict[str, Work] = {}
+        self._work: dict[str, NodeWork] = {}
         self._seconds: deque[tuple[int, Happened, Failed]] = deque()
 
     def count(self, changes: Iterable[Change], *, at: float) -> None:
@@ -146,12 +146,12 @@ class Tally:
     def _count_work(self, execution: Execution) -> None:
         work = self._work.get(execution.node_id)
         if work is None:
-            work = self._work[execution.node_id] = Work()
+            work = self._work[execution.node_id] = NodeWork()
         work.count(execution)
 
-    def take_work(self, node_id: str) -> Work:
+    def take_work(self, node_id: str) -> NodeWork:
         """What a node has done since the last call."""
-        return self._work.pop(node_id, None) or Work()
+        return self._work.pop(node_id, None) or NodeWork()
 
     def within(
         self, seconds: float, *, now: float, project_id: str | None = None

@@ -14,7 +14,7 @@ from crawlfleet.model.task import Task
 NOTHING_ASKED: Final[Mapping[Resources, int]] = MappingProxyType({})
 
 
-class Delays:
+class DelayedTasks:
     """Instants by task; a task that is put again waits for the newer one."""
 
     def __init__(self, *, wake: Callable[[], None]) -> None:

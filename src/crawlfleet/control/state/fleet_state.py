@@ -16,17 +16,17 @@ import msgspec
 
 from crawlfleet.control.state.audit_trail import current_trail
 from crawlfleet.control.state.backlogs import Backlogs
-from crawlfleet.control.state.counters import Tally
-from crawlfleet.control.state.gate import Gate
-from crawlfleet.control.state.holdings import Bookings
+from crawlfleet.control.state.counters import Counters
+from crawlfleet.control.state.gate import RetryGate
+from crawlfleet.control.state.holdings import Holdings
 from crawlfleet.control.state.if_version import has_changed
 from crawlfleet.control.state.keyring import Keyring
-from crawlfleet.control.state.log_position import Position
-from crawlfleet.control.state.nodes_due import Watchlist
-from crawlfleet.control.state.pending import Unplaced
-from crawlfleet.control.state.recent_events import FreshEvents
-from crawlfleet.control.state.refresh import Notes, Renewal, ids_of, is_newer, lease_of
-from crawlfleet.control.state.schedule_index import Timetable
+from crawlfleet.control.state.log_position import LogPosition
+from crawlfleet.control.state.nodes_due import NodesDue
+from crawlfleet.control.state.pending import PendingTasks
+from crawlfleet.control.state.recent_events import RecentEvents
+from crawlfleet.control.state.refresh import ChangeTracker, Refresh, ids_of, is_newer, lease_of
+from crawlfleet.control.state.schedule_index import ScheduleIndex
 from crawlfleet.control.state.signals import Signals
 from crawlfleet.control.state.time_limits import TimeLimits
 from crawlfleet.core.placement.fleet import Fleet
@@ -66,21 +66,21 @@ class FleetState:
         self._store = store
         self._system = system
         self.signals = Signals()
-        self.position = Position()
-        self.renewal = Renewal(
+        self.position = LogPosition()
+        self.refresh = Refresh(
             store=store,
             state=self,
             system=system,
             session_timeout_s=settings.session.timeout_s,
         )
-        self.notes = Notes()
-        self.tally = Tally(since=system.now())
-        self.gate = Gate(settings.recovery, settings.breakers)
+        self.tracker = ChangeTracker()
+        self.counters = Counters(since=system.now())
+        self.gate = RetryGate(settings.recovery, settings.breakers)
         self.epoch = 0
         self._doubted = ""
         """Why the copy is loaded anew."""
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
-        self.fresh = FreshEvents()
+        self.recent_events = RecentEvents()
         self.assigning = asyncio.Lock()
         """Held from looking at what is free until it is taken: by one at a time."""
         self._clear()
@@ -88,13 +88,13 @@ class FleetState:
     def _clear(self) -> None:
         self.fleet = Fleet()
         signals = self.signals
-        self.unplaced = Unplaced(
+        self.pending = PendingTasks(
             self.gate, wake_dispatch=signals.dispatch.set, wake_timers=signals.timers.set
         )
-        self.queue, self.delays = self.unplaced.queue, self.unplaced.delays
+        self.queue, self.delays = self.pending.queue, self.pending.delays
         self.backlogs = Backlogs(self.fleet, wake_dispatch=signals.dispatch.set)
         self.tenancy = Tenancy()
-        self._bookings = Bookings(self.tenancy, self.gate.budgets)
+        self._holdings = Holdings(self.tenancy, self.gate.budgets)
         self.nodes: dict[str, Node] = {}
         self.clusters: dict[str, Cluster] = {}
         self.sessions: dict[str, Session] = {}
@@ -104,10 +104,10 @@ class FleetState:
         self._by_session: dict[str, dict[str, None]] = {}
         self._versions: dict[str, int] = {}
         """Of the tasks that have not ended: what was read from the store may be older."""
-        self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
-        self.watchlist = Watchlist(wake=self.signals.timers.set)
+        self.time_limits = TimeLimits(self.leases, wake=self.signals.timers.set)
+        self.nodes_due = NodesDue(wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
-        self.timetable = Timetable(wake=self.signals.schedules.set)
+        self.schedule_index = ScheduleIndex(wake=self.signals.schedules.set)
 
     async def load(self) -> None:
         """Read the living part of the store; the copy is replaced in one step at the end.
@@ -126,8 +126,8 @@ class FleetState:
         known = {task.id: task for task in tasks}
         stopping = [e.task_id for e in executions if e.task_id not in known]
         known.update((task.id, task) for task in await store.tasks(stopping))
-        timed = self.renewal.timed(sessions, self.sessions)
-        self.notes.add_everything()
+        timed = self.refresh.timed(sessions, self.sessions)
+        self.tracker.add_everything()
         self._clear()
         self.position.begin(position)
         self.take(
@@ -141,7 +141,7 @@ class FleetState:
         for execution in executions:
             if execution.task_id in known:
                 self._put_lease(Lease(known[execution.task_id], execution))
-        self._bookings.settle()
+        self._holdings.settle()
         self.gate.breakers.learn(tasks, self._system.now())
         for task in tasks:
             self._put_task(task)
@@ -214,7 +214,7 @@ class FleetState:
             trail.note(changes, refusals)
         if any(refusals):
             with contextlib.suppress(StoreUnavailable):
-                await self.renewal.refused(changes, refusals)
+                await self.refresh.refused(changes, refusals)
         return refusals
 
     async def commit_as_leader(self, changes: Sequence[Change]) -> list[Refusal | None]:
@@ -287,7 +287,7 @@ class FleetState:
         if self._under_way:
             await asyncio.wait([*self._under_way])
 
-    def doubt(self, why: str) -> StoreUnavailable:
+    def reload(self, why: str) -> StoreUnavailable:
         """The copy contradicts the store: have it loaded anew; the error to raise meanwhile."""
         log.error("memory contradicts the store, loading it anew", why=why)
         self._begin_doubt(why)
@@ -311,7 +311,7 @@ class FleetState:
                 made = [change for change, refusal in pairs if refusal is None]
                 for change in made:
                     self._take(change)
-                self._bookings.settle()
+                self._holdings.settle()
         except InvalidRequest:
             raise
         except BaseException as error:
@@ -320,17 +320,17 @@ class FleetState:
             raise
         events = [event for change in made for event in change.events]
         if events:
-            self.fresh.keep(events, committed.last_seq)
+            self.recent_events.keep(events, committed.last_seq)
             self.position.add_own(committed.last_seq - len(events), committed.last_seq)
             self.signals.grown()
-        self.tally.count(made, at=self._system.now())
-        self.tally.commit_s.observe(took_s)
-        self.tally.commit_changes.observe(len(changes))
+        self.counters.count(made, at=self._system.now())
+        self.counters.commit_s.observe(took_s)
+        self.counters.commit_changes.observe(len(changes))
         return list(committed.refusals)
 
     async def ready_tasks(self, ids: Sequence[str]) -> list[Task]:
         """The tasks that exist among `ids`, from memory where it has them."""
-        known = self.unplaced.remembered(ids)
+        known = self.pending.remembered(ids)
         missing = [id for id in ids if id not in known]
         if missing:
             known.update((task.id, task) for task in await self._store.tasks(missing))
@@ -343,11 +343,11 @@ class FleetState:
 
         Of `ended`, those of the task that the copy still holds are let go.
         """
-        self.notes.add((id, *(each.id for each in live)))
+        self.tracker.add((id, *(each.id for each in live)))
         for execution_id in ended:
             held = self.leases.get(execution_id)
             if held is not None and held.execution.task_id == id:
-                self.notes.add((execution_id,))
+                self.tracker.add((execution_id,))
                 self._drop_lease(held.execution)
         if task is None:
             self._forget_task(id)
@@ -355,7 +355,7 @@ class FleetState:
             for execution in live:
                 self._put_lease(lease_of(task, execution, self.leases.get(execution.id)))
             self._put_task(task)
-        self._bookings.settle()
+        self._holdings.settle()
 
     def session_executions(self, session_id: str) -> Iterator[Lease]:
         """The live executions of a session."""
@@ -370,7 +370,7 @@ class FleetState:
         """Put the tasks whose time has come into the queue; returns how many."""
         due = self.delays.take_due(now)
         try:
-            await self.refresh([id for _, id in due])
+            await self.refresh_tasks([id for _, id in due])
         except BaseException:
             # Also when a leader is cut short that leads no longer: they are due all the same.
             self.delays.put_back(due)
@@ -379,9 +379,9 @@ class FleetState:
 
     async def release_held(self, now: float) -> None:
         """Put the tasks into the queue that had to wait, and need not any more."""
-        await self.refresh(self.gate.due(now))
+        await self.refresh_tasks(self.gate.due(now))
 
-    async def refresh(self, task_ids: Sequence[str]) -> None:
+    async def refresh_tasks(self, task_ids: Sequence[str]) -> None:
         """Take the store's word for these tasks, unless memory knows something newer."""
         if not task_ids:
             return
@@ -392,7 +392,7 @@ class FleetState:
             self._forget_task(gone)
 
     def _forget_task(self, task_id: str) -> None:
-        self.unplaced.forget(task_id)
+        self.pending.forget(task_id)
         self._versions.pop(task_id, None)
 
     def orphaned_sessions(self) -> list[str]:
@@ -402,15 +402,15 @@ class FleetState:
     def take(self, change: Change) -> None:
         """Put rows that are in the store into the copy, where they are newer."""
         self._take(change)
-        self._bookings.settle()
+        self._holdings.settle()
 
     def _take(self, change: Change) -> None:
-        if self.notes:
-            self.notes.add(ids_of(change))
+        if self.tracker:
+            self.tracker.add(ids_of(change))
         if change.rows or change.nodes or change.sessions:
             self._take_fleet(change)
         if schedules := change.of(Schedule):
-            self.timetable.put(schedules)
+            self.schedule_index.put(schedules)
         if change.executions:
             self._take_executions(change)
         for task in change.tasks:
@@ -457,7 +457,7 @@ class FleetState:
             self.keyring.put_node(node)
             self.nodes[node.id] = node
             self._put_in_fleet(node)
-            self.watchlist.put(node)
+            self.nodes_due.put(node)
             self.signals.dispatch.set()
             if node.session_id:
                 self.signals.session(node.session_id).set()
@@ -466,7 +466,7 @@ class FleetState:
         if self.nodes.pop(node_id, None) is not None:
             self.fleet.drop(node_id)
             self.keyring.drop_node(node_id)
-            self.watchlist.drop(node_id)
+            self.nodes_due.drop(node_id)
 
     def _put_cluster(self, cluster: Cluster) -> None:
         before = self.clusters.get(cluster.id)
@@ -512,13 +512,13 @@ class FleetState:
             self.signals.session(execution.session_id).set()
             if known is None:
                 self.fleet.reserve(execution.node_id, execution.reserved)
-                self._bookings.take(lease)
-                self.limits.watch(lease)
+                self._holdings.take(lease)
+                self.time_limits.watch(lease)
         elif known is not None:
             self._drop_lease(execution)
 
     def _drop_lease(self, execution: Execution) -> None:
-        self._bookings.give_back(self.leases.pop(execution.id))
+        self._holdings.give_back(self.leases.pop(execution.id))
         of_session = self._by_session[execution.session_id]
         of_session.pop(execution.id, None)
         if not of_session:
@@ -539,9 +539,9 @@ class FleetState:
         if lease is not None and lease.task.version < task.version:
             self.leases[lease.execution.id] = Lease(task, lease.execution)
         if task.status is TaskStatus.PENDING or task.target is not None:
-            self.unplaced.put(task, self._system.now())
+            self.pending.put(task, self._system.now())
         else:
-            self.unplaced.forget(task.id)
+            self.pending.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task.id)
         node_id = task.assigned_node if task.status is not TaskStatus.PENDING else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.node_terms import Terms
+from crawlfleet.control.state.node_terms import ClusterTerms
 from crawlfleet.control.store_pause import StorePause
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.event import Event
@@ -21,7 +21,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 PORTION: Final = 1000
-MOST_BEHIND: Final = 20_000
+MAX_BEHIND: Final = 20_000
 """Beyond that loading the living part anew is quicker than reading what became of it."""
 PAUSE_S: Final = 0.01
 """What is committed within it is read together."""
@@ -29,10 +29,12 @@ LOOK_EVERY_S: Final = 1.0
 """However often somebody comes with a key that is not known."""
 
 
-class Following:
+class MasterFollower:
     """Follows the commits of other masters, for as long as it runs."""
 
-    def __init__(self, *, store: Store, state: FleetState, system: System, terms: Terms) -> None:
+    def __init__(
+        self, *, store: Store, state: FleetState, system: System, terms: ClusterTerms
+    ) -> None:
         self._store = store
         self._state = state
         self._system = system
@@ -90,8 +92,8 @@ class Following:
                 limit = min(newest - after, PORTION)
                 events = await self._store.events(after=after, limit=limit)
                 gone = not events or events[0].seq != after + 1
-                if gone or newest - after > MOST_BEHIND:
-                    raise self._state.doubt(f"too far behind the event {newest}, at {after}")
+                if gone or newest - after > MAX_BEHIND:
+                    raise self._state.reload(f"too far behind the event {newest}, at {after}")
                 copy = self._state.fleet
                 await self._renew([each for each in events if not position.is_own(each.seq)])
                 if self._state.fleet is copy:
@@ -122,17 +124,17 @@ class Following:
                 schedules[event.subject] = None
             elif kind == "breaker":
                 self._state.gate.breakers.hear(event)
-        renewal = self._state.renewal
+        refresh = self._state.refresh
         if "key" in kinds:
-            await renewal.keys()
+            await refresh.keys()
         if "project" in kinds:
-            await renewal.projects()
+            await refresh.projects()
         if "cluster" in kinds:
-            await renewal.clusters()
-        await renewal.schedules([*schedules])
+            await refresh.clusters()
+        await refresh.schedules([*schedules])
         # Nodes first: an execution belongs to a session that is known by then.
-        await renewal.nodes(nodes)
-        await renewal.tasks(tasks, executions)
+        await refresh.nodes(nodes)
+        await refresh.tasks(tasks, executions)
 
     async def _look_around(self) -> None:
         """What changes without an event: time passes, and heartbeats come in elsewhere.
@@ -144,7 +146,7 @@ class Following:
             now = self._system.now()
             unheard = [each.id for each in self._state.sessions.values() if self._is_due(each, now)]
             try:
-                await self._state.renewal.sessions(unheard)
+                await self._state.refresh.sessions(unheard)
                 await self._state.release_delayed(self._system.now())
             except StoreUnavailable as error:
                 log.warning("following waits for the store", error=str(error))

@@ -10,20 +10,20 @@ from collections.abc import Callable
 from crawlfleet.control.state.retry_budgets import KIND as RETRIES
 from crawlfleet.control.state.retry_budgets import RetryBudgets
 from crawlfleet.control.state.retry_gate import KIND as BREAKER
-from crawlfleet.control.state.retry_gate import Breakers, reason_for
-from crawlfleet.control.state.waiting_lines import WaitingLines
+from crawlfleet.control.state.retry_gate import CircuitBreakers, reason_for
+from crawlfleet.control.state.waiting_lines import HeldTasks
 from crawlfleet.core.retries.breakers import in_words
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.settings.recovery import BreakerSettings
 from crawlfleet.model.task import Task
 
 
-class Gate:
+class RetryGate:
     """Asked for each task that becomes ready and has a target, or is a retry."""
 
     def __init__(self, recovery: RecoverySettings, breaking: BreakerSettings) -> None:
-        self.lines = WaitingLines()
-        self.breakers = Breakers(breaking, self.lines)
+        self.lines = HeldTasks()
+        self.breakers = CircuitBreakers(breaking, self.lines)
         self.budgets = RetryBudgets(recovery, self.lines)
 
     def begin(self, wake: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ Entry = tuple[str, Resources, bool, float | None]
 when those were given away that are first attempts."""
 
 
-class Bookings:
+class Holdings:
     """Whoever notes something settles before others look."""
 
     def __init__(self, tenancy: Tenancy, budgets: RetryBudgets) -> None:

@@ -4,7 +4,7 @@ Numbers are given without gaps, so that whatever is not its own was somebody els
 """
 
 
-class Position:
+class LogPosition:
     """All events up to `through` are in the copy; of those beyond, some are its own."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from crawlfleet.model.settings import SessionSettings
 from crawlfleet.model.wire.node_protocol import Heartbeat
 
 
-class Terms:
+class ClusterTerms:
     """The settings of clusters, filled up by the fleet's."""
 
     def __init__(self, *, state: FleetState, settings: SessionSettings) -> None:

@@ -6,7 +6,7 @@ from crawlfleet.core.nodes.health import NO_NEW_WORK
 from crawlfleet.model.node import Node
 
 
-class Watchlist:
+class NodesDue:
     """Few of many, so that whoever watches the clock need not look at every node."""
 
     def __init__(self, *, wake: Callable[[], None]) -> None:

@@ -2,24 +2,24 @@
 
 from collections.abc import Callable, Sequence
 
-from crawlfleet.control.state.delays import Delays
-from crawlfleet.control.state.gate import Gate
-from crawlfleet.control.state.remembered import Remembered
+from crawlfleet.control.state.delays import DelayedTasks
+from crawlfleet.control.state.gate import RetryGate
+from crawlfleet.control.state.remembered import ReadyCache
 from crawlfleet.core.placement.plan import requirement_of
 from crawlfleet.core.placement.project_queues import Lines
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.task import Task, TaskStatus
 
 
-class Unplaced:
+class PendingTasks:
     """Each task that is pending stands in one of them."""
 
     def __init__(
-        self, gate: Gate, *, wake_dispatch: Callable[[], None], wake_timers: Callable[[], None]
+        self, gate: RetryGate, *, wake_dispatch: Callable[[], None], wake_timers: Callable[[], None]
     ) -> None:
         self.queue = Lines()
-        self.delays = Delays(wake=wake_timers)
-        self._ready = Remembered()
+        self.delays = DelayedTasks(wake=wake_timers)
+        self._ready = ReadyCache()
         self._gate = gate
         self._wake = wake_dispatch
         gate.begin(wake_timers)

@@ -9,7 +9,7 @@ from crawlfleet.model.event import Event
 REMEMBERED: Final = 20_000
 
 
-class FreshEvents:
+class RecentEvents:
     """Remembers events until they are taken, or until there are too many."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 Row = TypeVar("Row", Project, Cluster, Node, Session, ApiKey, Schedule)
 
 
-class Meanwhile:
+class ConcurrentChanges:
     """The ids of what has changed in the copy since somebody began to read the store."""
 
     def __init__(self) -> None:
@@ -43,19 +43,19 @@ class Meanwhile:
         return self.everything or id in self.ids
 
 
-class Notes:
+class ChangeTracker:
     """Notes what changes in the copy, for those who read the store meanwhile."""
 
     def __init__(self) -> None:
-        self._open: list[Meanwhile] = []
+        self._open: list[ConcurrentChanges] = []
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
     @contextmanager
-    def taken(self) -> Iterator[Meanwhile]:
+    def taken(self) -> Iterator[ConcurrentChanges]:
         """What changes while the block is entered."""
-        meanwhile = Meanwhile()
+        meanwhile = ConcurrentChanges()
         self._open.append(meanwhile)
         try:
             yield meanwhile
@@ -72,7 +72,7 @@ class Notes:
             meanwhile.everything = True
 
 
-class Renewal:
+class Refresh:
     """Brings parts of the copy up to date. Every method may raise `StoreUnavailable`."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Renewal:
         for _ in range(TRIES):
             if not left:
                 return
-            with self._state.notes.taken() as meanwhile:
+            with self._state.tracker.taken() as meanwhile:
                 # In this order: a task is never older than the execution that it is shown with.
                 live = await self._store.live_executions([*left])
                 found = {task.id: task for task in await self._store.tasks([*left])}
@@ -123,7 +123,7 @@ class Renewal:
         for _ in range(TRIES):
             if not left:
                 return
-            with self._state.notes.taken() as meanwhile:
+            with self._state.tracker.taken() as meanwhile:
                 found = await self._store.nodes_among([*left])
                 known = [node for id in left if (node := self._state.nodes.get(id))]
                 sessions = {node.session_id for node in (*known, *found) if node.session_id}
@@ -147,7 +147,7 @@ class Renewal:
         for _ in range(TRIES):
             if not left:
                 return
-            with self._state.notes.taken() as meanwhile:
+            with self._state.tracker.taken() as meanwhile:
                 found = await self._store.sessions_among(left)
                 await self._state.catch_up()
             clean = tuple(self._timed(each) for each in found if not meanwhile.has(each.id))

@@ -4,12 +4,12 @@ from typing import Final
 
 from crawlfleet.model.task import Task
 
-MOST_TASKS: Final = 30_000
-MOST_BYTES: Final = 2_000
+MAX_TASKS: Final = 30_000
+MAX_BYTES: Final = 2_000
 """Of parameters: of larger tasks there may be few, but each would weigh more than the rest."""
 
 
-class Remembered:
+class ReadyCache:
     """Tasks by id, as long as there are not too many and they are not too large."""
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class Remembered:
 
     def put(self, task: Task) -> None:
         """The newest state of a ready task; an older one is forgotten in any case."""
-        if len(self._tasks) < MOST_TASKS and len(memoryview(task.parameters)) < MOST_BYTES:
+        if len(self._tasks) < MAX_TASKS and len(memoryview(task.parameters)) < MAX_BYTES:
             self._tasks[task.id] = task
         else:
             self.forget(task.id)

@@ -2,19 +2,19 @@
 
 from typing import Final
 
-from crawlfleet.control.state.waiting_lines import WaitingLines
+from crawlfleet.control.state.waiting_lines import HeldTasks
 from crawlfleet.core.retries.retry_budget import BudgetRules, RetryBudget, in_words
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import ErrorClass, Task
 
 KIND: Final = "retries "
-MOST_AT_ONCE: Final = 1000
+MAX_RELEASED: Final = 1000
 
 
 class RetryBudgets:
     """Says which retries may go, and lets those wait that may not."""
 
-    def __init__(self, settings: RecoverySettings, lines: WaitingLines) -> None:
+    def __init__(self, settings: RecoverySettings, lines: HeldTasks) -> None:
         self._is_on = settings.retry_budget
         share, window_s = settings.retry_share, settings.retry_window_s
         self._rules = BudgetRules(share=share, floor=settings.retry_floor, window_s=window_s)
@@ -60,7 +60,7 @@ class RetryBudgets:
         turn = int(now / self._rules.slot_s) % len(waiting) if waiting else 0
         for reason in waiting[turn:] + waiting[:turn]:
             project_id = reason.removeprefix(KIND)
-            for task_id in self._lines.first(reason, MOST_AT_ONCE):
+            for task_id in self._lines.first(reason, MAX_RELEASED):
                 if task_id not in self._granted and not self._take(project_id, now):
                     break
                 self._granted.add(task_id)

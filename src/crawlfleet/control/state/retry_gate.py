@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from crawlfleet.control.state.waiting_lines import WaitingLines
+from crawlfleet.control.state.waiting_lines import HeldTasks
 from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.core.retries import breakers
 from crawlfleet.model.breaker import Breaker, BreakerState, Site
@@ -18,11 +18,11 @@ from crawlfleet.model.settings.recovery import BreakerSettings
 from crawlfleet.model.task import LEASED, ErrorClass, Task, TaskStatus
 
 KIND: Final = "breaker "
-MOST_AT_ONCE: Final = 1000
-MOST_TARGETS: Final = 10_000
-MOST_TASKS: Final = 1_000
+MAX_RELEASED: Final = 1000
+MAX_TARGETS: Final = 10_000
+MAX_TASKS: Final = 1_000
 """Of one target: those whose last failure is known to be counted."""
-AT_ONCE: Final = frozenset({ErrorClass.LOST, ErrorClass.INVALID})
+NOT_OF_TARGET: Final = frozenset({ErrorClass.LOST, ErrorClass.INVALID})
 """Failures that took no time of the target's: the next may be let through at once."""
 GIVEN_UP: Final = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
 
@@ -35,17 +35,17 @@ class _Counted(NamedTuple):
 
 
 def reason_for(site: Site) -> str:
-    """What tasks for a target wait for, as `WaitingLines` knows it."""
+    """What tasks for a target wait for, as `HeldTasks` knows it."""
     return KIND + " ".join(site)
 
 
-class Breakers:
+class CircuitBreakers:
     """Knows which targets are taken for down, and who waits for them."""
 
     def __init__(
         self,
         settings: BreakerSettings,
-        lines: WaitingLines,
+        lines: HeldTasks,
         *,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
@@ -64,7 +64,7 @@ class Breakers:
         """Targets for which the task that was let through has come to a node, and its retries."""
         self._freed: dict[Site, None] = {}
         """Targets whose tasks may go on."""
-        self.news: deque[Event] = deque(maxlen=MOST_AT_ONCE)
+        self.news: deque[Event] = deque(maxlen=MAX_RELEASED)
         """What is to be told, by whoever leads."""
 
     def all(self, now: float) -> list[Breaker]:
@@ -144,7 +144,7 @@ class Breakers:
         before = counted.get(task.id, _Counted())
         counted[task.id] = _Counted(task.token, task.retry_count)
         counted.move_to_end(task.id)
-        while len(counted) > MOST_TASKS:
+        while len(counted) > MAX_TASKS:
             counted.popitem(last=False)
         # One that a node gave back keeps its error, and has failed no more often.
         again = task.status in GIVEN_UP or task.retry_count > before.retries
@@ -159,7 +159,7 @@ class Breakers:
         """The task that was let through is over, and nothing of it speaks against its target."""
         retries = self._at_work.pop(known.site, task.retry_count)
         has_failed = task.status in GIVEN_UP or task.retry_count > retries
-        if not has_failed or task.error is None or task.error.error_class in AT_ONCE:
+        if not has_failed or task.error is None or task.error.error_class in NOT_OF_TARGET:
             self._put(breakers.unanswered(known, now=now))
             return
         if task.error.error_class is ErrorClass.BLOCKED:
@@ -180,7 +180,7 @@ class Breakers:
         self._at_work.pop(site, None)
         self._closed_at[site] = now
         self._closed_at.move_to_end(site)
-        while len(self._closed_at) > MOST_TARGETS:
+        while len(self._closed_at) > MAX_TARGETS:
             self._closed_at.popitem(last=False)
         if self.open.pop(site, None) is None:
             return False
@@ -213,7 +213,7 @@ class Breakers:
         """Those that may go now."""
         found: list[str] = []
         for site in [*self._freed]:
-            waiting = self._lines.first(reason_for(site), MOST_AT_ONCE)
+            waiting = self._lines.first(reason_for(site), MAX_RELEASED)
             found += waiting
             if not waiting or site in self.open:
                 del self._freed[site]
@@ -247,7 +247,7 @@ class Breakers:
         if breaker.state is not BreakerState.CLOSED:
             self.open[breaker.site] = breaker
             self.wake()
-        while len(self._known) > MOST_TARGETS:
+        while len(self._known) > MAX_TARGETS:
             oldest = next((id for id in self._known if id not in self.open), None)
             if oldest is None:
                 return

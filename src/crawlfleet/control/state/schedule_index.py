@@ -8,7 +8,7 @@ from crawlfleet.features.schedules.rules import firing, schedules
 from crawlfleet.features.schedules.zones import zone_named
 
 
-class Timetable:
+class ScheduleIndex:
     """Schedules by id, in the newest version that is known."""
 
     def __init__(self, *, wake: Callable[[], None]) -> None:

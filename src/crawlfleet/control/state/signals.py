@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from crawlfleet.features.workflows.model import Run
 
 
-class Ended:
+class EndSignals:
     """Tells those who wait for the end of a task, or of a run."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Signals:
         """Other masters have committed something, or the copy was loaded anew."""
         self.doubt = asyncio.Event()
         """A commit ended in the unknown: memory must be loaded anew."""
-        self.ended = Ended()
+        self.ended = EndSignals()
         self._sessions: dict[str, asyncio.Event] = {}
 
     def session(self, session_id: str) -> asyncio.Event:

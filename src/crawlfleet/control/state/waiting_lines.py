@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 
-class WaitingLines:
+class HeldTasks:
     """First come, first served within each reason. A task waits for one thing at a time."""
 
     def __init__(self) -> None:

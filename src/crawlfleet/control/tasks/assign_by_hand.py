@@ -3,7 +3,7 @@
 The same filters are asked; a node that must not have the task does not get it.
 """
 
-from crawlfleet.control.leases.dispatch import Rooms
+from crawlfleet.control.leases.dispatch import FreeCapacity
 from crawlfleet.control.nodes.sessions import Nodes
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import has_changed
@@ -19,7 +19,7 @@ from crawlfleet.model.task import LEASED, Task
 from crawlfleet.ports.system import System
 
 
-class Assigning:
+class AssignByHand:
     """Assigns single tasks by order."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Assigning:
             session_id=node.session_id,
             execution_id=make_id(EXECUTION, self._system.now(), self._system.entropy),
             reserved=demand,
-            allocation=Rooms(self._state.fleet).allocate(node_id, demand, task.capabilities),
+            allocation=FreeCapacity(self._state.fleet).allocate(node_id, demand, task.capabilities),
             now=self._system.now(),
             cause=f"assigned by {by}",
         )

@@ -14,7 +14,7 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.task import LEASED, Task
 
 
-class Families:
+class TaskFamilies:
     """Tasks as the store has them, and as they are after the changes that were decided on."""
 
     def __init__(self, tasks: Iterable[Task], lease_of: Callable[[Task], Lease | None]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import expect_version
-from crawlfleet.control.tasks.families import Families
+from crawlfleet.control.tasks.families import TaskFamilies
 from crawlfleet.core.tasks.orders import Order, Verb, is_fulfilled
 from crawlfleet.core.tasks.rendezvous import MAX_SHARDS
 from crawlfleet.errors import (
@@ -33,7 +33,7 @@ PORTION: Final = 500
 NOT_COMPLETED: Final = tuple(each for each in TaskStatus if each is not TaskStatus.COMPLETED)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class OrderOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What an order meant for one task: the task as it is now, or why the order was refused."""
 
     task_id: str
@@ -42,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     refusal: CrawlfleetError | None = None
 
 
-class Orders:
+class TaskOrders:
     """Does what people order about tasks."""
 
     def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
@@ -65,20 +65,20 @@ class Orders:
             raise outcome.refusal
         return outcome.task
 
-    async def carry_out(self, order: Order, task_ids: Sequence[str]) -> list[Outcome]:
+    async def carry_out(self, order: Order, task_ids: Sequence[str]) -> list[OrderOutcome]:
         """An outcome for each different id, in order; raises `InvalidRequest` for all of them."""
         _check(order)
-        outcomes: list[Outcome] = []
+        outcomes: list[OrderOutcome] = []
         for portion in _portions(dict.fromkeys(task_ids)):
             outcomes += await self._carry_out(order, portion)
         return outcomes
 
     async def carry_out_where(
         self, order: Order, filter: TaskFilter, *, after: str | None, limit: int
-    ) -> tuple[list[Outcome], str | None]:
+    ) -> tuple[list[OrderOutcome], str | None]:
         """Outcomes for up to `limit` matching tasks, oldest first, and where the others begin."""
         _check(order)
-        outcomes: list[Outcome] = []
+        outcomes: list[OrderOutcome] = []
         while len(outcomes) < limit:
             size = min(limit - len(outcomes), PORTION)
             found = await self._store.find_tasks(
@@ -92,14 +92,14 @@ class Orders:
 
     async def _carry_out(
         self, order: Order, task_ids: Sequence[str], if_version: int | None = None
-    ) -> list[Outcome]:
-        outcomes: dict[str, Outcome] = {}
+    ) -> list[OrderOutcome]:
+        outcomes: dict[str, OrderOutcome] = {}
         undecided = [*task_ids]
         behind: list[str] = []
 
         async def decide() -> Sequence[Change]:
             if behind:
-                await self._state.renewal.tasks(behind)
+                await self._state.refresh.tasks(behind)
             families = await self._families(order, undecided)
             settled, changes = self._decide(order, undecided, if_version, families)
             outcomes.update((outcome.task_id, outcome) for outcome in settled)
@@ -120,7 +120,7 @@ class Orders:
         await self._state.decide_batch(decide, is_settled=is_settled)
         for id in undecided:
             hasty = Conflict(f"{id} is changing too quickly; try again")
-            outcomes[id] = Outcome(task_id=id, refusal=hasty)
+            outcomes[id] = OrderOutcome(task_id=id, refusal=hasty)
         return [outcomes[id] for id in task_ids]
 
     def _decide(
@@ -128,32 +128,32 @@ class Orders:
         order: Order,
         task_ids: Sequence[str],
         if_version: int | None,
-        families: Families,
-    ) -> tuple[list[Outcome], list[Change]]:
+        families: TaskFamilies,
+    ) -> tuple[list[OrderOutcome], list[Change]]:
         """What is settled without a change, and the changes; neither for whom memory lags, nor
         for what another change of the batch sees to, if that is made."""
-        settled: list[Outcome] = []
+        settled: list[OrderOutcome] = []
         changes: list[Change] = []
         now = self._system.now()
         for id in task_ids:
             task = families.get(id)
             if task is None or order.project_id not in (None, task.project_id):
-                settled.append(Outcome(task_id=id, refusal=NotFound("task", id)))
+                settled.append(OrderOutcome(task_id=id, refusal=NotFound("task", id)))
             elif is_fulfilled(order, task):
                 if families.is_stored(task):
-                    settled.append(Outcome(task_id=id, task=task))
+                    settled.append(OrderOutcome(task_id=id, task=task))
             elif stale := _stale(task, if_version):
-                settled.append(Outcome(task_id=id, refusal=stale))
+                settled.append(OrderOutcome(task_id=id, refusal=stale))
             elif families.lags(task):
                 continue  # the store tells of an assignment that memory does not know yet
             elif not families.follow(order, task, changes, now=now) and families.is_stored(task):
                 unfit = Conflict(f"cannot {order.verb} {id}: it is {_described(order, task)}")
-                settled.append(Outcome(task_id=id, refusal=unfit))
+                settled.append(OrderOutcome(task_id=id, refusal=unfit))
         return settled, changes
 
-    async def _families(self, order: Order, task_ids: Sequence[str]) -> Families:
+    async def _families(self, order: Order, task_ids: Sequence[str]) -> TaskFamilies:
         """The tasks that an order is about, with those that it concerns beside them."""
-        families = Families(await self._store.tasks(task_ids), self._state.lease_of)
+        families = TaskFamilies(await self._store.tasks(task_ids), self._state.lease_of)
         for parent_id in families.parents:
             # Those that have completed stay as they are, and their results may be large.
             concerned = TaskFilter(parent_id=parent_id, status=NOT_COMPLETED)
@@ -171,23 +171,25 @@ def _stale(task: Task, if_version: int | None) -> PreconditionFailed | None:
     return None
 
 
-def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome | None:
+def _outcome(order: Order, change: Change, refusal: Refusal | None) -> OrderOutcome | None:
     """What came of a change; nothing yet when another was faster."""
     return _outcome_of(change.tasks[0], order, refusal)
 
 
-def _outcome_of(task: Task, order: Order, refusal: Refusal | None) -> Outcome | None:
+def _outcome_of(task: Task, order: Order, refusal: Refusal | None) -> OrderOutcome | None:
     if refusal is None:
-        return Outcome(task_id=task.id, task=task, changed=True)
+        return OrderOutcome(task_id=task.id, task=task, changed=True)
     if refusal.claim is None:
         return None
     taken = f"its dedup_key now belongs to {refusal.claim.holder}"
-    return Outcome(task_id=task.id, refusal=Conflict(f"cannot {order.verb} {task.id}: {taken}"))
+    return OrderOutcome(
+        task_id=task.id, refusal=Conflict(f"cannot {order.verb} {task.id}: {taken}")
+    )
 
 
 def _seen_to(
     order: Order, change: Change, refusal: Refusal | None, wanted: Sequence[str]
-) -> Iterator[Outcome]:
+) -> Iterator[OrderOutcome]:
     """What came of orders about tasks that a change about another one saw to."""
     for task in change.tasks[1:]:
         if is_fulfilled(order, task) and task.id in wanted:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.control.state.counters import Happening, Tally
+from crawlfleet.control.state.counters import Counters, Happening
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.placement.explanation import explain
@@ -25,7 +25,7 @@ from crawlfleet.views.status import Totals
 from crawlfleet.views.tasks import TaskExplanation
 
 HOUR_S: Final = 3600.0
-MOST_NAMED: Final = 3
+MAX_NAMED: Final = 3
 WINDOWS_S: Final = {"minute": 60.0, "five_minutes": 300.0, "hour": HOUR_S}
 
 
@@ -37,7 +37,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     active_tasks: tuple[str, ...]
 
 
-class Queries:
+class TaskQueries:
     """Reads the state and the store; changes nothing."""
 
     def __init__(
@@ -135,7 +135,7 @@ class Queries:
     async def statistics(self, project_id: str | None = None) -> Statistics:
         """How the fleet, or one project, does now, and did in the last hour at most."""
         totals = await self.totals(project_id)
-        now, tally, whole = self._system.now(), self._state.tally, project_id is None
+        now, tally, whole = self._system.now(), self._state.counters, project_id is None
         failures = tally.within(HOUR_S, now=now, project_id=project_id)[1]
         nodes = self._state.nodes.values() if whole else ()
         return Statistics(
@@ -248,12 +248,12 @@ class Queries:
 
 
 def _named(nodes: Sequence[Node]) -> str:
-    names = [node.name for node in nodes[:MOST_NAMED]]
+    names = [node.name for node in nodes[:MAX_NAMED]]
     others = len(nodes) - len(names)
     return ", ".join(names) + (f" and {others} more" if others else "")
 
 
-def _throughput(tally: Tally, seconds: float, now: float, project_id: str | None) -> Throughput:
+def _throughput(tally: Counters, seconds: float, now: float, project_id: str | None) -> Throughput:
     happened, _ = tally.within(seconds, now=now, project_id=project_id)
     covered = max(min(seconds, now - tally.since), 0.001)
     return Throughput(

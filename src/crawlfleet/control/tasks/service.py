@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from crawlfleet.control.quotas import Intake, Quotas
+from crawlfleet.control.quotas import QuotaIntake, Quotas
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.access import projects
 from crawlfleet.core.quality.expectations import in_series, of_schedule
@@ -17,7 +17,7 @@ from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.features.bundles import rules as bundles
 from crawlfleet.features.bundles.service import Bundles
-from crawlfleet.features.secrets.service import Vault
+from crawlfleet.features.secrets.service import Secrets
 from crawlfleet.features.webhooks.submission import Carriers, carriers
 from crawlfleet.model.admin_requests import ProjectRequest
 from crawlfleet.model.bundle import BundleRef
@@ -66,7 +66,7 @@ class Tasks:
         rules: AdmissionRules,
         settings: TaskSettings,
         bundles: Bundles,
-        vault: Vault,
+        vault: Secrets,
         quotas: Quotas,
         private_callbacks: bool = False,
     ) -> None:
@@ -112,7 +112,7 @@ class Tasks:
         self,
         requests: Sequence[TaskRequest | FieldProblem],
         named: Named,
-        intake: Intake,
+        intake: QuotaIntake,
         by: str,
     ) -> list[Submission]:
         outcomes: list[Submission | None] = [None] * len(requests)
@@ -151,7 +151,7 @@ class Tasks:
         by: str,
         id: str | None = None,
         step: StepRef | None = None,
-        intake: Intake | None = None,
+        intake: QuotaIntake | None = None,
     ) -> Change | str:
         """The change that makes a task, to be committed with something else; or why not.
 
@@ -330,9 +330,9 @@ class Tasks:
     async def _know_places(self, requests: Sequence[TaskRequest]) -> None:
         """Look up what is not known here: another master may just have made it."""
         if any(each.cluster_id not in self._state.clusters for each in requests):
-            await self._state.renewal.clusters()
+            await self._state.refresh.clusters()
         if any(each.project_id not in self._state.projects for each in requests):
-            await self._state.renewal.projects()
+            await self._state.refresh.projects()
 
     async def _named(self, requests: Sequence[TaskRequest]) -> Named:
         return Named(

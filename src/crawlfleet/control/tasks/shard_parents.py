@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.measuring import Measuring
+from crawlfleet.control.measuring import Measurement
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.quality.recording import Judged
@@ -34,7 +34,7 @@ PORTION: Final = 16
 PARENTS: Final = 500
 
 
-class Gathering:
+class ShardParents:
     """Implements `crawlfleet.ports.events.EventSink`, for the master that leads."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Gathering:
         store: Store,
         state: FleetState,
         system: System,
-        measuring: Measuring | None = None,
+        measuring: Measurement | None = None,
     ) -> None:
         """Without `measuring`, nothing is held against what tasks expect of their items."""
         self._measuring = measuring
@@ -101,7 +101,7 @@ class Gathering:
                 parent_id, partial(self._decide, parent_id, measured), as_leader=True
             )
         except Conflict:
-            raise self._state.doubt(f"{parent_id} changes too quickly to be gathered") from None
+            raise self._state.reload(f"{parent_id} changes too quickly to be gathered") from None
         if ended is not None:
             log.info("gathered", task_id=parent_id, status=str(ended.status))
         return ended is not None
@@ -128,7 +128,7 @@ class Gathering:
         return (None, None) if change is None else (change.tasks[0], change)
 
     async def _judge(
-        self, measuring: Measuring, parent: Task, gathering: shards.Gathering
+        self, measuring: Measurement, parent: Task, gathering: shards.Gathering
     ) -> Judged:
         async def results() -> AsyncIterator[msgspec.Raw]:
             async for child in self._children(parent.id):

@@ -18,7 +18,7 @@ from crawlfleet.model.ids import ALERT, SILENCE, make_id
 from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
-MOST_RULES: Final = 200
+MAX_RULES: Final = 200
 """Each is looked at every few seconds."""
 
 
@@ -47,8 +47,8 @@ class Alerts:
         """The rule, and whether it is new; `Conflict` if another has the name."""
         accept(alerts.problems_of(request))
         present = await self.all()
-        if len(present) >= MOST_RULES:
-            raise Conflict(f"there are {MOST_RULES} rules already; remove one first")
+        if len(present) >= MAX_RULES:
+            raise Conflict(f"there are {MAX_RULES} rules already; remove one first")
         if request.project_id is None and f"{ALERT}-{request.name}" in alerts.IDS:
             raise Conflict(f"{request.name!r} is the name of a built-in rule; PATCH changes it")
         now = self._system.now()
@@ -101,9 +101,9 @@ class Alerts:
                 reason=request.reason,
             )
             after = alerts.silenced(rule, silence, now)
-            if len(after.silences) > alerts.MOST_SILENCES:
+            if len(after.silences) > alerts.MAX_SILENCES:
                 raise Conflict(
-                    f"{rule.name} has {alerts.MOST_SILENCES} silences; silence all of it, or "
+                    f"{rule.name} has {alerts.MAX_SILENCES} silences; silence all of it, or "
                     "lift some"
                 )
             return alerts.changed_rule(

@@ -17,7 +17,7 @@ from crawlfleet.control.store_pause import StorePause
 from crawlfleet.features.alerts.model import AlertRule, AlertStatus, Source
 from crawlfleet.features.alerts.rules import states
 from crawlfleet.features.alerts.rules.alerts import with_built_ins
-from crawlfleet.features.alerts.rules.event_windows import Windows
+from crawlfleet.features.alerts.rules.event_windows import EventWindows
 from crawlfleet.features.alerts.rules.states import Observation
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
@@ -37,7 +37,7 @@ RECALLED: Final = 5_000
 OF_RULES: Final = "rule."
 
 
-class Watch:
+class AlertWatcher:
     """Implements `crawlfleet.ports.events.EventSink`, for the master that leads."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Watch:
         self._disk_free = disk_free
         self._rules: dict[str, AlertRule] = {}
         self._stale = True
-        self._windows = Windows()
+        self._windows = EventWindows()
         self._heard = 0
         """The number of the last event that is in the windows."""
         self._wake = asyncio.Event()
@@ -154,7 +154,7 @@ class Watch:
     async def _recall(self) -> None:
         """Look at the newest events again: what is counted does not begin anew with a master."""
         self._rules = {}
-        self._windows = Windows()
+        self._windows = EventWindows()
         events: Sequence[Event] | None = None
         while events is None:
             async with StorePause(log, "alerts wait for the store"):

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from crawlfleet.control.access.projects import Projects
 from crawlfleet.control.leases.fence import Fence
-from crawlfleet.control.leases.prewarming import Warming
+from crawlfleet.control.leases.prewarming import Prewarming
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version, has_changed
 from crawlfleet.core.bundles import archives
@@ -66,7 +66,7 @@ class Bundles:
         projects: Projects,
         settings: TaskSettings,
         archives: BundleStore | None,
-        warming: Warming | None = None,
+        warming: Prewarming | None = None,
     ) -> None:
         """With `warming`, nodes are asked to make what was deployed ready."""
         self._store = store
@@ -76,7 +76,9 @@ class Bundles:
         self._projects = projects
         self._settings = settings
         self._archives = archives
-        self.warming = warming or Warming(state=state, system=system, polls_here=lambda _: False)
+        self.warming = warming or Prewarming(
+            state=state, system=system, is_connected_here=lambda _: False
+        )
 
     async def get(self, project_id: str, name: str) -> Bundle:
         """The bundle, or `NotFound`; also for one of which nothing is kept."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.control.leases.fence import Fence
-from crawlfleet.control.named_locks import Turns
+from crawlfleet.control.named_locks import NamedLocks
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.crawls import frontier_codec, frontier_limits
 from crawlfleet.core.crawls.shared_crawl import at_work, crawl_of, rules_of
@@ -63,7 +63,7 @@ class Frontiers:
         self._fence = fence
         self._shelf = shelf
         self._served: dict[str, Served] = {}
-        self._opening = Turns()
+        self._opening = NamedLocks()
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._leads = False
         self._last: dict[str, FrontierCounts] = {}

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
-from crawlfleet.control.named_locks import Turns
+from crawlfleet.control.named_locks import NamedLocks
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.crawls.shared_crawl import at_work, crawl_of, wants_server
 from crawlfleet.errors import (
@@ -72,7 +72,7 @@ class Placing:
         self._crawls = PlacedCrawls(
             state=state, system=system, shelf=shelf, server=server, output=output
         )
-        self._turns = Turns()
+        self._turns = NamedLocks()
         self._last: dict[str, FrontierCounts] = {}
         """Of those that were taken off the server."""
         self._stored: set[str] = set()

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from crawlfleet.features.crawls.work_views import (
-    MOST_HOLDERS,
-    MOST_VISITORS,
+    MAX_HOLDERS,
+    MAX_VISITORS,
     Holder,
     HostWork,
     KeyWork,
@@ -47,7 +47,7 @@ def partition_work(figures: PartitionFigures, shards: Shards) -> PartitionWork:
         hosts=figures.free + sum(held.values()),
         holders=tuple(
             Holder(execution_id=id, hosts=hosts, shard=shards.get(id))
-            for id, hosts in ranked[:MOST_HOLDERS]
+            for id, hosts in ranked[:MAX_HOLDERS]
         ),
         holders_total=len(held),
     )
@@ -93,7 +93,7 @@ def key_work(key: str, entry: Entry, now: float, known: Visitors) -> KeyWork:
         waiting=len(waiting & visitors(entry, now)),
         paused_for_s=max(entry.paused_until - now, 0.0),
         pause=entry.pause if entry.paused_until > now else "",
-        visitors=tuple(shown[:MOST_VISITORS]),
+        visitors=tuple(shown[:MAX_VISITORS]),
         visitors_total=len(found),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from crawlfleet.control.leases.execution_orders import Errands
+from crawlfleet.control.leases.execution_orders import ExecutionOrders
 from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.tasks.service import Tasks
@@ -44,7 +44,7 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-MOST_RESTORES: Final = 1000
+MAX_RESTORES: Final = 1000
 SWEEP_EVERY_S: Final = 600.0
 PORTION: Final = 500
 _figures: Final = msgspec.json.Decoder(CrawlFigures)
@@ -84,7 +84,7 @@ class Crawls:
         state: FleetState,
         system: System,
         tasks: Tasks,
-        errands: Errands,
+        execution_orders: ExecutionOrders,
         fence: Fence,
         frontiers: Frontiers,
         output: OutputStore | None,
@@ -95,7 +95,7 @@ class Crawls:
         self._state = state
         self._system = system
         self._tasks = tasks
-        self._errands = errands
+        self._execution_orders = execution_orders
         self._output = output
         self._told: dict[str, dict[str, _Told]] = {}
         """By crawl, and by the task that works for it: that of the crawl, or those of its shards.
@@ -144,7 +144,7 @@ class Crawls:
             if note.execution_id in reply.stale:
                 continue
             for answer in note.answers:
-                self._errands.answer(note.execution_id, answer)
+                self._execution_orders.answer(note.execution_id, answer)
             if note.figures is not None:
                 await self._take_figures(note.execution_id, note.figures)
 
@@ -206,7 +206,7 @@ class Crawls:
     async def why_missing(self, task: Task) -> str | None:
         """Why nothing is kept of a crawl of which something ought to be, and what to do; to be
         asked of one of which nothing is kept."""
-        restored = await self._store.events(after=0, limit=MOST_RESTORES, subject=RESTORED_STORE)
+        restored = await self._store.events(after=0, limit=MAX_RESTORES, subject=RESTORED_STORE)
         attempts = await self._store.executions(task.id)
         return why_missing(
             task,
@@ -228,7 +228,7 @@ class Crawls:
         if not living:
             raise _does_not_run(task)
         for lease in living:
-            await self._errands.ask(lease.execution, str(verb))
+            await self._execution_orders.ask(lease.execution, str(verb))
             if verb is not CrawlVerb.STOP:
                 # The executor's own word comes a second later.
                 known = self._told.get(crawl_of(lease.task), {}).get(lease.task.id)
@@ -275,7 +275,7 @@ class Crawls:
         living = self._living(task)
         if not living:
             raise _does_not_run(task)
-        return await self._errands.ask(living[0].execution, name, arguments)
+        return await self._execution_orders.ask(living[0].execution, name, arguments)
 
     async def sweep(self) -> int:
         """Remove the output and the frontiers of tasks that are gone, and what does not count of

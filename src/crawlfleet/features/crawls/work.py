@@ -11,9 +11,9 @@ from crawlfleet.features.crawls.execution_requests import Inquiries
 from crawlfleet.features.crawls.frontiers import Frontiers
 from crawlfleet.features.crawls.service import Crawls
 from crawlfleet.features.crawls.work_views import (
-    MOST_HOSTS,
-    MOST_KEYS,
-    MOST_PARTITIONS,
+    MAX_HOSTS,
+    MAX_KEYS,
+    MAX_PARTITIONS,
     CrawlWork,
     HostWork,
     KeyWork,
@@ -31,7 +31,7 @@ ELSEWHERE: Final = "elsewhere"
 AWAY: Final = "away"
 
 
-class Workforce:
+class CrawlWorkers:
     """Looks at the crawls of a fleet for people."""
 
     def __init__(
@@ -63,12 +63,12 @@ class Workforce:
         return CrawlWork(
             shards=tuple(self._shard(task, each, held if partitions else None) for each in parts),
             partitions=tuple(
-                rules.partition_work(each, shards) for each in partitions[:MOST_PARTITIONS]
+                rules.partition_work(each, shards) for each in partitions[:MAX_PARTITIONS]
             ),
             partitions_total=len(partitions),
             hosts=tuple(hosts),
             frontier=why,
-            keys=tuple(rules.ranked(keys)[:MOST_KEYS]),
+            keys=tuple(rules.ranked(keys)[:MAX_KEYS]),
             keys_total=len(keys),
             ledger=why_no_keys,
         )
@@ -113,7 +113,7 @@ class Workforce:
             return [], [], CLOSED if self._frontiers.leads else ELSEWHERE
         try:
             partitions = [*await frontier.shares()]
-            busiest = await frontier.busiest(MOST_HOSTS)
+            busiest = await frontier.busiest(MAX_HOSTS)
         except (StoreUnavailable, FrontierLost):
             return [], [], CLOSED  # it was closed just now
         hosts = [

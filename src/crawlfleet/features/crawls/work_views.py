@@ -9,12 +9,12 @@ import msgspec
 
 from crawlfleet.views.tasks import TaskState
 
-MOST_PARTITIONS: Final = 256
-MOST_HOLDERS: Final = 16
+MAX_PARTITIONS: Final = 256
+MAX_HOLDERS: Final = 16
 """Of a partition; those with the most hosts."""
-MOST_HOSTS: Final = 50
-MOST_KEYS: Final = 100
-MOST_VISITORS: Final = 10
+MAX_HOSTS: Final = 50
+MAX_KEYS: Final = 100
+MAX_VISITORS: Final = 10
 """Of one host."""
 
 

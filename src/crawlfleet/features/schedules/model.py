@@ -85,7 +85,7 @@ class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     parameters: dict[str, Any] = {}
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WaitingFiring(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The firing that waits for room."""
 
     due_at: float
@@ -140,7 +140,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     edition: int = 1
     cursor: float = 0.0
     """All that was due up to this instant has been dealt with."""
-    waiting: Waiting | None = None
+    waiting: WaitingFiring | None = None
     running: tuple[str, ...] = ()
     """Tasks and runs of it that may still be at work."""
     last: Firing | None = None

@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.quotas import Intake
+from crawlfleet.control.quotas import QuotaIntake
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.store_pause import StorePause
 from crawlfleet.features.schedules.model import Schedule
 from crawlfleet.features.schedules.rules import firing, schedules
-from crawlfleet.features.schedules.rules.firing import Late, Verdict
-from crawlfleet.features.schedules.starter import Starting, held_back
+from crawlfleet.features.schedules.rules.firing import FiringPlan, LateFirings
+from crawlfleet.features.schedules.starter import ScheduleStarter, held_back
 from crawlfleet.features.schedules.zones import zone_named
 from crawlfleet.model.change import Change
 from crawlfleet.ports.store import Refusal, RefusalKind
@@ -28,7 +28,7 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.SCHED)
-AT_ONCE: Final = 100
+SCHEDULES_BATCH: Final = 100
 """Schedules in one commit."""
 LOOK_AGAIN_S: Final = 300.0
 """Somebody may set the clock while we sleep, or the machine may sleep too."""
@@ -36,10 +36,10 @@ SET_AHEAD_S: Final = 1.0
 PAUSE_AFTER_CHANGE_S: Final = 0.05
 
 
-class Alarms:
+class ScheduleRunner:
     """Watches the schedules, for as long as it runs."""
 
-    def __init__(self, *, state: FleetState, system: System, starting: Starting) -> None:
+    def __init__(self, *, state: FleetState, system: System, starting: ScheduleStarter) -> None:
         self._state = state
         self._system = system
         self._starting = starting
@@ -66,8 +66,8 @@ class Alarms:
 
     def next_due(self) -> float | None:
         """The next instant at which a schedule starts something."""
-        timetable = self._state.timetable
-        found = (timetable.starts_next(each) for each in timetable.active())
+        index = self._state.schedule_index
+        found = (index.starts_next(each) for each in index.active())
         return min((at for at in found if at is not None), default=None)
 
     async def do_due(self) -> None:
@@ -76,31 +76,34 @@ class Alarms:
         set_by_s = now - self._system.now()
         is_set_ahead = set_by_s - self._set_by_s > SET_AHEAD_S
         await self._go_back(now)
-        due = [each for each in self._state.timetable.active() if self._is_due(each, now)]
-        for first in range(0, len(due), AT_ONCE):
-            await self._fire(due[first : first + AT_ONCE], now, is_set_ahead)
+        due = [each for each in self._state.schedule_index.active() if self._is_due(each, now)]
+        for first in range(0, len(due), SCHEDULES_BATCH):
+            await self._fire(due[first : first + SCHEDULES_BATCH], now, is_set_ahead)
         # Last: if the store failed meanwhile, what was jumped over is looked at once more.
         self._set_by_s = set_by_s
 
     async def _go_back(self, now: float) -> None:
         """When the clock was set back, have even schedules go on from now."""
-        found = (schedules.set_back(each, now=now) for each in self._state.timetable.active())
+        found = (schedules.set_back(each, now=now) for each in self._state.schedule_index.active())
         await self._state.commit_as_leader([change for change in found if change])
 
     def _awaited(self) -> list[str]:
         """The tasks and runs whose end makes room for a firing that waits."""
         return [
-            id for each in self._state.timetable.active() if each.waiting for id in each.running
+            id
+            for each in self._state.schedule_index.active()
+            if each.waiting
+            for id in each.running
         ]
 
     def _is_due(self, schedule: Schedule, now: float) -> bool:
-        at = self._state.timetable.starts_next(schedule)
+        at = self._state.schedule_index.starts_next(schedule)
         return schedule.waiting is not None or (at is not None and at <= now)
 
     async def _fire(self, due: Sequence[Schedule], now: float, is_set_ahead: bool) -> None:
         """`is_set_ahead`: the clock jumped over what is late, which then comes to one firing."""
         running = await self._starting.living(due)
-        verdicts: list[Verdict] = []
+        verdicts: list[FiringPlan] = []
         for schedule in due:
             late = await self._look(together(schedule) if is_set_ahead else schedule, now)
             verdict = firing.decide(schedule, late, now=now, running=running[schedule.id])
@@ -123,10 +126,10 @@ class Alarms:
             if not verdicts:
                 return
 
-    async def _look(self, schedule: Schedule, now: float) -> Late:
+    async def _look(self, schedule: Schedule, now: float) -> LateFirings:
         zone = zone_named(schedule.rule.time_zone)
         if zone is None:
-            return Late()
+            return LateFirings()
         recurrence = schedules.recurrence_of(schedule, zone)
         late = firing.look(schedule, recurrence, now)
         while late.more:
@@ -134,7 +137,7 @@ class Alarms:
             late = firing.look(schedule, recurrence, now, late)
         return late
 
-    async def _make(self, verdict: Verdict, few: int, intake: Intake) -> list[Change | str]:
+    async def _make(self, verdict: FiringPlan, few: int, intake: QuotaIntake) -> list[Change | str]:
         """What a verdict starts: all, then only the first, then nothing, as there is room for."""
         wanted = len(verdict.starts)
         most = min({0: wanted, 1: 1, 2: 0}[few], wanted)
@@ -142,7 +145,7 @@ class Alarms:
         return [*made, *[held_back(verdict.schedule)] * (wanted - most)] if most < wanted else made
 
     def _changes(
-        self, verdicts: Sequence[Verdict], made: Sequence[Sequence[Change | str]], now: float
+        self, verdicts: Sequence[FiringPlan], made: Sequence[Sequence[Change | str]], now: float
     ) -> list[Change]:
         return [
             firing.settle(verdict, works, now=now, cause="its time has come")

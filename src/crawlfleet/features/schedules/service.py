@@ -20,12 +20,12 @@ from crawlfleet.features.schedules.model import (
 )
 from crawlfleet.features.schedules.rules import firing, schedules
 from crawlfleet.features.schedules.rules import reasons as schedule_reasons
-from crawlfleet.features.schedules.rules.firing import Verdict
+from crawlfleet.features.schedules.rules.firing import FiringPlan
 from crawlfleet.features.schedules.rules.recurrence import Recurrence
-from crawlfleet.features.schedules.runner import Alarms, claimed_by
-from crawlfleet.features.schedules.starter import Starting, held_back
+from crawlfleet.features.schedules.runner import ScheduleRunner, claimed_by
+from crawlfleet.features.schedules.starter import ScheduleStarter, held_back
 from crawlfleet.features.schedules.views import (
-    MOST_FILLED_BACK,
+    MAX_FILLED_BACK,
     ScheduledWorkflow,
     SchedulePatch,
     ScheduleReason,
@@ -63,20 +63,20 @@ class Schedules:
         self._store = store
         self._state = state
         self._system = system
-        self._starting = Starting(store=store, tasks=tasks, workflows=workflows)
-        self.alarms = Alarms(state=state, system=system, starting=self._starting)
+        self._starting = ScheduleStarter(store=store, tasks=tasks, workflows=workflows)
+        self.alarms = ScheduleRunner(state=state, system=system, starting=self._starting)
         """Starts what is due, for as long as this master leads."""
 
     def get(self, schedule_id: str) -> Schedule:
         """The schedule, or `NotFound`."""
-        schedule = self._state.timetable.get(schedule_id)
+        schedule = self._state.schedule_index.get(schedule_id)
         if schedule is None:
             raise NotFound("schedule", schedule_id)
         return schedule
 
     async def find(self, schedule_id: str) -> Schedule:
         """The schedule as it is now, whoever changed it last, or `NotFound`."""
-        await self._state.renewal.schedules([schedule_id])
+        await self._state.refresh.schedules([schedule_id])
         return self.get(schedule_id)
 
     def page(
@@ -90,7 +90,7 @@ class Schedules:
         """Up to `limit` schedules beyond an id, in order of id."""
         found = [
             each
-            for each in self._state.timetable.all()
+            for each in self._state.schedule_index.all()
             if (after is None or each.id > after)
             and project_id in (None, each.project_id)
             and name in (None, each.name)
@@ -103,7 +103,7 @@ class Schedules:
 
     def next_at(self, schedule: Schedule) -> float | None:
         """When it starts something next; not at all while it is paused."""
-        return self._state.timetable.starts_next(schedule) if schedule.is_active else None
+        return self._state.schedule_index.starts_next(schedule) if schedule.is_active else None
 
     async def create(self, request: ScheduleRequest, *, by: str) -> tuple[Schedule, bool]:
         """The schedule, and whether it is new; `Conflict` if another has the name."""
@@ -255,14 +255,14 @@ class Schedules:
             accept([_of_range("until", "is in the future", "name an instant of the past")])
         if since >= until:
             accept([_of_range("since", "is not before until", "let the range begin earlier")])
-        dues = self._recurrence(schedule).between(since, until, most=MOST_FILLED_BACK + 1)
-        if len(dues) > MOST_FILLED_BACK:
-            last = datetime.fromtimestamp(dues[MOST_FILLED_BACK], tz=zone_named("UTC"))
+        dues = self._recurrence(schedule).between(since, until, most=MAX_FILLED_BACK + 1)
+        if len(dues) > MAX_FILLED_BACK:
+            last = datetime.fromtimestamp(dues[MAX_FILLED_BACK], tz=zone_named("UTC"))
             accept(
                 [
                     _of_range(
                         "until",
-                        f"has more than {MOST_FILLED_BACK} due instants before it",
+                        f"has more than {MAX_FILLED_BACK} due instants before it",
                         f"go in steps: first until {last.isoformat()}",
                     )
                 ]
@@ -270,7 +270,7 @@ class Schedules:
         return dues
 
     async def _start(
-        self, schedule: Schedule, verdict: Verdict, now: float, cause: str
+        self, schedule: Schedule, verdict: FiringPlan, now: float, cause: str
     ) -> list[Firing]:
         """Start what a verdict says that somebody waits for: all of it, or say why not."""
         with self._starting.intake() as intake:
@@ -316,7 +316,7 @@ class Schedules:
         """The schedule, in a sentence why it does (not) run, and what stands in its way."""
         schedule = await self.find(schedule_id)
         running = await self.running(schedule)
-        next_at = self._state.timetable.starts_next(schedule)
+        next_at = self._state.schedule_index.starts_next(schedule)
         reasons = schedule_reasons.reasons(
             schedule, next_at=next_at, running=running, now=self._system.wall()
         )

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from crawlfleet.control.quotas import Intake
+from crawlfleet.control.quotas import QuotaIntake
 from crawlfleet.control.state.if_version import accept
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
@@ -25,7 +25,7 @@ from crawlfleet.model.task import TERMINAL
 from crawlfleet.ports.store import Store
 
 
-class Starting:
+class ScheduleStarter:
     """Makes what a schedule starts, and knows what of it is still at work."""
 
     def __init__(self, *, store: Store, tasks: Tasks, workflows: Workflows) -> None:
@@ -69,15 +69,17 @@ class Starting:
             return by_id
         raise InvalidRequest([_no_workflow(wanted.name, project_id)])
 
-    def intake(self) -> AbstractContextManager[Intake]:
+    def intake(self) -> AbstractContextManager[QuotaIntake]:
         """Within it, what is drafted counts for the quotas of what is drafted after it."""
         return self._tasks.quotas.intake()
 
-    async def drafts(self, schedule: Schedule, count: int, intake: Intake) -> list[Change | str]:
+    async def drafts(
+        self, schedule: Schedule, count: int, intake: QuotaIntake
+    ) -> list[Change | str]:
         """So many times what the schedule starts, each to be committed; or why not."""
         return [await self._draft(schedule, intake) for _ in range(count)]
 
-    async def _draft(self, schedule: Schedule, intake: Intake) -> Change | str:
+    async def _draft(self, schedule: Schedule, intake: QuotaIntake) -> Change | str:
         by = called(schedule)
         call = schedule.workflow
         if call is None:

@@ -15,9 +15,9 @@ from crawlfleet.views.fields import instant, moment
 
 OVER: Final = "over"
 """The state of a schedule that is active and never due again."""
-MOST_SHOWN: Final = 1000
-MOST_FILLED_BACK: Final = 1000
-MOST_INSTANCES: Final = 1000
+MAX_SHOWN: Final = 1000
+MAX_FILLED_BACK: Final = 1000
+MAX_INSTANCES: Final = 1000
 
 Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 1})]
 """Judged with the rest of the rule, which tells all that is wrong at once."""
@@ -69,7 +69,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     misfire_grace_s: Seconds | None = None
     """What is later than that is not started any more; `null` starts it however late."""
     max_instances: Annotated[
-        int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_INSTANCES})
+        int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_INSTANCES})
     ] = 1
     """So many of its tasks or runs may be at work at once."""
     overlap: Overlap = Overlap.SKIP

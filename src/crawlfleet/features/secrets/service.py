@@ -29,7 +29,7 @@ from crawlfleet.ports.system import System
 Decide = Callable[[Secret | None, float], Change | None]
 
 
-class Vault:
+class Secrets:
     """Looks after secrets."""
 
     def __init__(

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Format, Webhook
-from crawlfleet.features.webhooks.queue import Mailroom
+from crawlfleet.features.webhooks.queue import DeliveryQueue
 from crawlfleet.features.webhooks.rules import callbacks, webhooks
 from crawlfleet.features.webhooks.rules import delivery as deliveries
 from crawlfleet.features.workflows.model import Run, RunStep
@@ -25,9 +25,9 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-AT_ONCE: Final = 200
+EVENTS_BATCH: Final = 200
 """Deliveries in one commit: each may be 64 kB."""
-TASKS_AT_ONCE: Final = 16
+TASKS_BATCH: Final = 16
 """Tasks that are read at once: each may have a result of a megabyte."""
 REMEMBERED: Final = 10_000
 """Tasks that are known not to concern anybody: most events are about one that was met before."""
@@ -38,7 +38,7 @@ Standing = tuple[Run, Sequence[RunStep]]
 """A run, and how its steps stand."""
 
 
-class Unfolding:
+class FanOut:
     """Implements `crawlfleet.ports.events.EventSink`, for the master that leads."""
 
     def __init__(
@@ -48,9 +48,9 @@ class Unfolding:
         state: FleetState,
         system: System,
         most_waiting: int,
-        ready: Callable[[], Awaitable[Mailroom]],
+        ready: Callable[[], Awaitable[DeliveryQueue]],
     ) -> None:
-        """`ready` waits until what was unfolded before is in the mailroom."""
+        """`ready` waits until what was unfolded before is in the queue."""
         self._store = store
         self._state = state
         self._system = system
@@ -58,12 +58,12 @@ class Unfolding:
         self._ready = ready
         self.webhooks: dict[str, Webhook] | None = None
         """As of the newest event that was unfolded; not known before the first."""
-        self._nobodys: OrderedDict[str, None] = OrderedDict()
+        self._irrelevant_tasks: OrderedDict[str, None] = OrderedDict()
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Unfold these events. Raises `LeadershipLost` or `StoreUnavailable`: then they have to
         come again."""
-        mailroom = await self._ready()
+        queue = await self._ready()
         # Not before: while this master did not lead, others may have changed them.
         known = self.webhooks
         if known is None or any(event.kind.startswith(OF_WEBHOOKS) for event in events):
@@ -71,7 +71,7 @@ class Unfolding:
         if not known:
             return
         if again := [event.subject for event in events if event.kind == RESENT]:
-            await self._put_waiting(again, mailroom)
+            await self._put_waiting(again, queue)
         heard = [each for each in known.values() if each.is_heard]
         wanted = [
             (webhook, event)
@@ -79,16 +79,18 @@ class Unfolding:
             for webhook in heard
             if webhooks.may_want(webhook, event)
         ]
-        for first in range(0, len(wanted), AT_ONCE):
-            await self._unfold(wanted[first : first + AT_ONCE], mailroom)
+        for first in range(0, len(wanted), EVENTS_BATCH):
+            await self._fan_out_events(wanted[first : first + EVENTS_BATCH], queue)
 
     async def look(self) -> dict[str, Webhook]:
         """All webhooks, as they are now."""
         self.webhooks = {each.id: each for each in await self._store.webhooks()}
-        self._nobodys.clear()
+        self._irrelevant_tasks.clear()
         return self.webhooks
 
-    async def _unfold(self, wanted: Sequence[tuple[Webhook, Event]], mailroom: Mailroom) -> None:
+    async def _fan_out_events(
+        self, wanted: Sequence[tuple[Webhook, Event]], queue: DeliveryQueue
+    ) -> None:
         tasks, runs = await self._tasks(wanted), await self._runs(wanted)
         now = self._system.now()
         made: list[Delivery] = []
@@ -102,7 +104,7 @@ class Unfolding:
                 made.append(deliveries.delivery_of(webhook, event, task, now=now))
         # One change each: of those that come again, some may be there.
         projects = {webhook.id: webhook.project_id for webhook, _ in wanted}
-        changes = [*self._kept(made, mailroom, projects, now)]
+        changes = [*self._kept(made, queue, projects, now)]
         refusals = await self._state.commit_as_leader(changes)
         there: list[str] = []
         for change, refusal in zip(changes, refusals, strict=True):
@@ -110,18 +112,18 @@ class Unfolding:
             if refusal is not None:
                 there.append(delivery.id)
             elif delivery.status is DeliveryStatus.WAITING:
-                await self._put(delivery, mailroom)
+                await self._put(delivery, queue)
         # Perhaps by a commit of ours that got no answer: then nobody else has put them there.
-        await self._put_waiting(there, mailroom)
+        await self._put_waiting(there, queue)
         for webhook in {webhook.id: webhook for webhook, _ in wanted}.values():
             is_callback = webhook.format is Format.CALLBACK
-            if not is_callback and mailroom.waiting(webhook.id) >= self._most_waiting:
+            if not is_callback and queue.waiting(webhook.id) >= self._most_waiting:
                 await self._stop(webhook)
 
     def _kept(
         self,
         made: Sequence[Delivery],
-        mailroom: Mailroom,
+        queue: DeliveryQueue,
         projects: Mapping[str, str | None],
         now: float,
     ) -> Iterator[Change]:
@@ -131,8 +133,8 @@ class Unfolding:
         coming: Counter[str] = Counter()
         for delivery in made:
             receiver = deliveries.receiver_of(delivery)
-            waiting = mailroom.waiting_at(receiver) + coming[receiver]
-            if not delivery.url or waiting < self._most_waiting or mailroom.is_waited_for(delivery):
+            waiting = queue.waiting_at(receiver) + coming[receiver]
+            if not delivery.url or waiting < self._most_waiting or queue.is_waited_for(delivery):
                 coming[receiver] += 1
                 yield Change(rows=(delivery,))
             elif not delivery.is_passing:
@@ -142,16 +144,16 @@ class Unfolding:
                     delivery, self._most_waiting, project_id=project_id, now=now
                 )
 
-    async def _put_waiting(self, ids: Sequence[str], mailroom: Mailroom) -> None:
+    async def _put_waiting(self, ids: Sequence[str], queue: DeliveryQueue) -> None:
         """Put those that wait on their shelves. One that is settled meanwhile is found to be."""
         for delivery in await self._store.deliveries_among(ids) if ids else ():
             if delivery.status is DeliveryStatus.WAITING:
-                await self._put(delivery, mailroom)
+                await self._put(delivery, queue)
 
-    async def _put(self, delivery: Delivery, mailroom: Mailroom) -> None:
+    async def _put(self, delivery: Delivery, queue: DeliveryQueue) -> None:
         """Put a delivery on its shelf, and settle those that need not be sent any more for it."""
-        mailroom.put(delivery)
-        overtaken = mailroom.overtaken_by(delivery)
+        queue.put(delivery)
+        overtaken = queue.overtaken_by(delivery)
         if not overtaken:
             return
         now = self._system.now()
@@ -164,7 +166,7 @@ class Unfolding:
         refusals = await self._state.commit_as_leader(changes)
         for change, refusal in zip(changes, refusals, strict=True):
             if refusal is None:
-                mailroom.drop(change.of(Delivery)[0])
+                queue.drop(change.of(Delivery)[0])
 
     async def _runs(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Standing]:
         """The runs of which those are told who asked for them, and how their steps stand."""
@@ -186,21 +188,21 @@ class Unfolding:
             event.subject
             for webhook, event in wanted
             if webhooks.asks_for_task(webhook)
-            and event.subject not in self._nobodys
+            and event.subject not in self._irrelevant_tasks
             and not event.kind.startswith(OF_RUNS)
         )
         # All of them: what concerns none of those that want these may concern another later.
         asking = [each for each in (self.webhooks or {}).values() if webhooks.asks_for_task(each)]
         found: dict[str, Task] = {}
         unknown = [*ids]
-        for first in range(0, len(unknown), TASKS_AT_ONCE):
-            for task in await self._store.tasks(unknown[first : first + TASKS_AT_ONCE]):
+        for first in range(0, len(unknown), TASKS_BATCH):
+            for task in await self._store.tasks(unknown[first : first + TASKS_BATCH]):
                 if any(webhooks.wants(webhook, task) for webhook in asking):
                     found[task.id] = task
                 else:
-                    self._nobodys[task.id] = None
-        while len(self._nobodys) > REMEMBERED:
-            self._nobodys.popitem(last=False)
+                    self._irrelevant_tasks[task.id] = None
+        while len(self._irrelevant_tasks) > REMEMBERED:
+            self._irrelevant_tasks.popitem(last=False)
         return found
 
     async def _stop(self, webhook: Webhook) -> None:

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.features.alerts.service import Alerts
-from crawlfleet.features.alerts.watcher import Watch
+from crawlfleet.features.alerts.watcher import AlertWatcher
 from crawlfleet.features.webhooks.secrets import WebhookSecrets
-from crawlfleet.features.webhooks.sender import Post
+from crawlfleet.features.webhooks.sender import DeliverySender
 from crawlfleet.features.webhooks.service import Webhooks
 from crawlfleet.model.event import Event
 from crawlfleet.model.settings import Settings
-from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.seal import Seal
-from crawlfleet.ports.sender import Parcel, Sent
+from crawlfleet.ports.sender import OutgoingMessage, SendResult
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 
@@ -28,7 +28,7 @@ class Telling:
         state: FleetState,
         system: System,
         settings: Settings,
-        courier: Courier | None,
+        courier: Sender | None,
         seal: Seal | None,
         disk_free: Callable[[], float | None],
     ) -> None:
@@ -42,7 +42,7 @@ class Telling:
             secrets=secrets,
             allow_private=settings.webhooks.allow_private,
         )
-        self._post = Post(
+        self._post = DeliverySender(
             store=store,
             state=state,
             system=system,
@@ -51,7 +51,7 @@ class Telling:
             secrets=secrets,
         )
         self.alerts = Alerts(store=store, state=state, system=system)
-        self._watch = Watch(store=store, state=state, system=system, disk_free=disk_free)
+        self._watch = AlertWatcher(store=store, state=state, system=system, disk_free=disk_free)
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Hear what happened. Raises `LeadershipLost` or `StoreUnavailable`: then it has to come
@@ -73,8 +73,8 @@ class Telling:
 class _Nobody:
     """The courier of a control plane that has none, such as one of a simulation."""
 
-    async def send(self, parcel: Parcel) -> Sent:
-        return Sent(error=f"this master has no courier for {parcel.id}", is_final=True)
+    async def send(self, parcel: OutgoingMessage) -> SendResult:
+        return SendResult(error=f"this master has no courier for {parcel.id}", is_final=True)
 
     async def close(self) -> None:
         """There is nothing to let go of."""

@@ -25,7 +25,7 @@ REMEMBERED: Final = 10_000
 """Tasks of which is known when they were told of last; one beyond is told of a little early."""
 
 
-class Headway:
+class ProgressEvents:
     """Makes events of progress, for tasks with a call-back."""
 
     def __init__(

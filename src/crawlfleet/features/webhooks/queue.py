@@ -10,7 +10,7 @@ from crawlfleet.features.webhooks.model import Delivery
 from crawlfleet.features.webhooks.rules.delivery import receiver_of
 
 
-class Waiting(NamedTuple):
+class QueuedDelivery(NamedTuple):
     """A delivery that waits, without what it says. They sort by the number of their event."""
 
     seq: int
@@ -21,26 +21,26 @@ class Waiting(NamedTuple):
     """Whether it need not be sent once there is something newer."""
 
 
-class Shelf:
+class ReceiverQueue:
     """What waits for one receiver: a line for each subject, of which the first is due some time."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[Waiting]] = {}
+        self._lines: dict[str, list[QueuedDelivery]] = {}
         self._due: list[tuple[float, int, str]] = []
         """When the first of a line is due, its number and the subject; some have been overtaken."""
-        self._out: dict[str, Waiting] = {}
+        self._out: dict[str, QueuedDelivery] = {}
         """By subject, what is under way."""
         self.failures = 0
         """Since the last success."""
         self.rests_until = 0.0
 
-    def put(self, waiting: Waiting) -> None:
+    def put(self, waiting: QueuedDelivery) -> None:
         line = self._lines.setdefault(waiting.subject, [])
         insort(line, waiting)
         if line[0] is waiting:
             self._announce(waiting.subject)
 
-    def take(self, now: float) -> Waiting | None:
+    def take(self, now: float) -> QueuedDelivery | None:
         """Something that may go now; the rest of its line waits until it is `back`."""
         while self._due:
             due_at, seq, subject = self._due[0]
@@ -63,7 +63,7 @@ class Shelf:
             return line[0]
         return None
 
-    def back(self, taken: Waiting, again_at: float | None) -> None:
+    def back(self, taken: QueuedDelivery, again_at: float | None) -> None:
         """What was taken is settled, or has to go again at that moment."""
         line = self._lines[taken.subject]
         line.remove(taken)
@@ -75,7 +75,7 @@ class Shelf:
         else:
             del self._lines[taken.subject]
 
-    def is_overtaken(self, waiting: Waiting) -> bool:
+    def is_overtaken(self, waiting: QueuedDelivery) -> bool:
         """Whether it need not be sent, since something newer stands behind it."""
         line = self._lines.get(waiting.subject)
         return waiting.is_passing and line is not None and line[-1].seq > waiting.seq
@@ -113,11 +113,11 @@ class Shelf:
             heappush(self._due, (first.due_at, first.seq, subject))
 
 
-class Mailroom:
+class DeliveryQueue:
     """The shelves of all receivers. A delivery is on its shelf once, however often it is put."""
 
     def __init__(self) -> None:
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: dict[str, ReceiverQueue] = {}
         self._ids: set[str] = set()
         self._waiting: Counter[str] = Counter()
         """By webhook."""
@@ -136,11 +136,11 @@ class Mailroom:
         self._waiting[delivery.webhook_id] += 1
         self._at[receiver] += 1
         self.shelf(receiver).put(
-            Waiting(
+            QueuedDelivery(
                 delivery.seq, delivery.id, delivery.subject, delivery.due_at, delivery.is_passing
             )
         )
-        self.announce(receiver)
+        self.mark_due(receiver)
 
     def overtaken_by(self, delivery: Delivery) -> list[str]:
         """The ids of those that need not be sent any more, now that there is this one."""
@@ -156,20 +156,20 @@ class Mailroom:
             self._ids.discard(delivery.id)
             self._waiting[delivery.webhook_id] -= 1
             self._at[receiver] -= 1
-            self.announce(receiver)
+            self.mark_due(receiver)
 
-    def find(self, receiver: str) -> Shelf | None:
+    def find(self, receiver: str) -> ReceiverQueue | None:
         """The shelf of a receiver for which something waits, or did."""
         return self._shelves.get(receiver)
 
-    def shelf(self, receiver: str) -> Shelf:
+    def shelf(self, receiver: str) -> ReceiverQueue:
         shelf = self._shelves.get(receiver)
         if shelf is None:
-            shelf = self._shelves[receiver] = Shelf()
+            shelf = self._shelves[receiver] = ReceiverQueue()
         return shelf
 
-    def back(self, receiver: str, taken: Waiting, again_at: float | None) -> None:
-        """As `Shelf.back`."""
+    def back(self, receiver: str, taken: QueuedDelivery, again_at: float | None) -> None:
+        """As `ReceiverQueue.back`."""
         shelf = self._shelves[receiver]
         shelf.back(taken, again_at)
         if again_at is None:
@@ -181,7 +181,7 @@ class Mailroom:
             if not shelf and webhook_of(receiver) != receiver:
                 # Call-backs may go to a new place with each task.
                 del self._shelves[receiver]
-        self.announce(receiver)
+        self.mark_due(receiver)
 
     def waiting(self, webhook_id: str) -> int:
         """How many wait for a webhook."""
@@ -196,7 +196,7 @@ class Mailroom:
         shelf = self._shelves.get(receiver_of(delivery))
         return shelf is not None and shelf.has_line(delivery.subject)
 
-    def announce(self, receiver: str) -> None:
+    def mark_due(self, receiver: str) -> None:
         """Have a receiver come up when something may go to it; not one that comes up before."""
         shelf = self._shelves.get(receiver)
         due = None if shelf is None else shelf.next_due()
@@ -204,10 +204,10 @@ class Mailroom:
             self._announced[receiver] = due
             heappush(self._agenda, (due, receiver))
 
-    def announce_all(self) -> None:
+    def mark_all_due(self) -> None:
         """Have each receiver come up to which something may go some time."""
         for receiver in self._shelves:
-            self.announce(receiver)
+            self.mark_due(receiver)
 
     def next_due(self) -> float | None:
         """When the next receiver comes up."""

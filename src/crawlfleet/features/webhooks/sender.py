@@ -16,24 +16,24 @@ import msgspec
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.store_pause import STORE_PAUSE_S, StorePause
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.features.webhooks.fan_out import Unfolding
+from crawlfleet.features.webhooks.fan_out import FanOut
 from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Webhook
-from crawlfleet.features.webhooks.queue import Mailroom, Waiting, webhook_of
+from crawlfleet.features.webhooks.queue import DeliveryQueue, QueuedDelivery, webhook_of
 from crawlfleet.features.webhooks.rules import delivery as deliveries
-from crawlfleet.features.webhooks.rules.delivery import Patience
+from crawlfleet.features.webhooks.rules.delivery import DeliveryRetries
 from crawlfleet.features.webhooks.secrets import WebhookSecrets
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.settings import WebhookSettings
-from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.seal import Unsealable
-from crawlfleet.ports.sender import Sent
+from crawlfleet.ports.sender import SendResult
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-AT_ONCE: Final = 32
+MAX_CONCURRENT_SENDS: Final = 32
 PER_RECEIVER: Final = 8
 PER_WEBHOOK: Final = 16
 """One that is slow leaves room for the others; so do many of one webhook's call-backs."""
@@ -42,7 +42,7 @@ LOOK_AGAIN_S: Final = 300.0
 """Somebody may set the clock while we sleep."""
 
 
-class Post:
+class DeliverySender:
     """Implements `crawlfleet.ports.events.EventSink`; `run` sends what was published."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Post:
         state: FleetState,
         system: System,
         settings: WebhookSettings,
-        courier: Courier,
+        courier: Sender,
         secrets: WebhookSecrets,
     ) -> None:
         self._store = store
@@ -60,15 +60,15 @@ class Post:
         self._system = system
         self._courier = courier
         self._secrets = secrets
-        self._patience = Patience(
+        self._patience = DeliveryRetries(
             max_attempts=settings.max_attempts,
             first_s=settings.first_retry_s,
             longest_s=settings.longest_retry_s,
         )
         self._wake = asyncio.Event()
         self._loaded = asyncio.Event()
-        self._mailroom = Mailroom()
-        self._unfolding = Unfolding(
+        self._queue = DeliveryQueue()
+        self._fan_out = FanOut(
             store=store,
             state=state,
             system=system,
@@ -79,25 +79,25 @@ class Post:
         """How many are under way to each receiver,"""
         self._out_of: Counter[str] = Counter()
         """and of each webhook."""
-        self._parked: dict[str, dict[str, None]] = {}
+        self._waiting_receivers: dict[str, dict[str, None]] = {}
         """By webhook, receivers that are due while too many of its call-backs are under way."""
-        self._relieved: set[str] = set()
+        self._freed_webhooks: set[str] = set()
         """Webhooks of which one has come back since."""
         self._known: dict[str, Webhook] | None = None
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Unfold events into what is to be sent."""
-        before = self._unfolding.webhooks
-        await self._unfolding.publish(events)
-        if self._unfolding.webhooks or before:
+        before = self._fan_out.webhooks
+        await self._fan_out.publish(events)
+        if self._fan_out.webhooks or before:
             self._wake.set()
 
     async def run(self) -> None:
         """Send, until the lead is lost."""
-        self._mailroom = Mailroom()
+        self._queue = DeliveryQueue()
         self._out.clear()
         self._out_of.clear()
-        self._parked.clear()
+        self._waiting_receivers.clear()
         try:
             await self._load()
             self._loaded.set()
@@ -110,11 +110,11 @@ class Post:
                             await self._wake.wait()
         finally:
             self._loaded.clear()
-            self._unfolding.webhooks = None
+            self._fan_out.webhooks = None
 
-    async def _ready(self) -> Mailroom:
+    async def _ready(self) -> DeliveryQueue:
         await self._loaded.wait()
-        return self._mailroom
+        return self._queue
 
     async def _load(self) -> None:
         """Put everything that waits on its shelf."""
@@ -122,12 +122,12 @@ class Post:
         while True:
             async with StorePause(log, "deliveries wait for the store") as store:
                 if after is None:
-                    await self._unfolding.look()
+                    await self._fan_out.look()
                 portion = await self._store.waiting_deliveries(after=after, limit=PORTION)
             if store.has_failed:
                 continue
             for delivery in portion:
-                self._mailroom.put(delivery)
+                self._queue.put(delivery)
             if len(portion) < PORTION:
                 return
             after = portion[-1].id
@@ -135,20 +135,20 @@ class Post:
     def _begin(self, group: asyncio.TaskGroup) -> None:
         """Let out all that may go. It costs what goes, however many receivers there are."""
         now = self._system.now()
-        if self._unfolding.webhooks is not self._known:
+        if self._fan_out.webhooks is not self._known:
             # Somebody may have paused or resumed one.
-            self._known = self._unfolding.webhooks
-            self._parked.clear()
-            self._mailroom.announce_all()
-        for webhook_id in [*self._relieved]:
-            self._relieved.discard(webhook_id)
-            parked = self._parked.get(webhook_id, {})
+            self._known = self._fan_out.webhooks
+            self._waiting_receivers.clear()
+            self._queue.mark_all_due()
+        for webhook_id in [*self._freed_webhooks]:
+            self._freed_webhooks.discard(webhook_id)
+            parked = self._waiting_receivers.get(webhook_id, {})
             while parked and self._has_room_for_more(webhook_id):
                 first = next(iter(parked))
                 del parked[first]
                 self._let_out(first, group, now)
-        while self._out.total() < AT_ONCE:
-            receiver = self._mailroom.take_receiver(now)
+        while self._out.total() < MAX_CONCURRENT_SENDS:
+            receiver = self._queue.take_receiver(now)
             if receiver is None:
                 break
             self._let_out(receiver, group, now)
@@ -156,18 +156,18 @@ class Post:
     def _let_out(self, receiver: str, group: asyncio.TaskGroup, now: float) -> None:
         """Let out what may go to one receiver; it comes up again when there may be more."""
         webhook, webhook_id = self._webhook(receiver), webhook_of(receiver)
-        shelf = self._mailroom.find(receiver)
+        shelf = self._queue.find(receiver)
         if shelf is None or (webhook is not None and webhook.is_held):
             return
         # One that fails and fails gets a single one.
         most = 1 if deliveries.rest_s(shelf.failures) else PER_RECEIVER
         while self._out[receiver] < most:
             if webhook_id != receiver and not self._has_room_for_more(webhook_id):
-                self._parked.setdefault(webhook_id, {})[receiver] = None
+                self._waiting_receivers.setdefault(webhook_id, {})[receiver] = None
                 return
-            taken = shelf.take(now) if self._out.total() < AT_ONCE else None
+            taken = shelf.take(now) if self._out.total() < MAX_CONCURRENT_SENDS else None
             if taken is None:
-                self._mailroom.announce(receiver)
+                self._queue.mark_due(receiver)
                 break
             self._out[receiver] += 1
             self._out_of[webhook_id] += 1
@@ -181,15 +181,15 @@ class Post:
 
     def _wait_s(self) -> float | None:
         """How long nothing is due, unless somebody wakes us."""
-        due = self._mailroom.next_due()
-        if due is None or self._out.total() >= AT_ONCE:
+        due = self._queue.next_due()
+        if due is None or self._out.total() >= MAX_CONCURRENT_SENDS:
             return None
         return min(max(due - self._system.now(), 0.0), LOOK_AGAIN_S)
 
     def _webhook(self, receiver: str) -> Webhook | None:
-        return (self._unfolding.webhooks or {}).get(webhook_of(receiver))
+        return (self._fan_out.webhooks or {}).get(webhook_of(receiver))
 
-    async def _deal_with(self, receiver: str, taken: Waiting) -> None:
+    async def _deal_with(self, receiver: str, taken: QueuedDelivery) -> None:
         again_at: float | None = self._system.now() + STORE_PAUSE_S
         try:
             again_at = await self._send(receiver, taken)
@@ -200,11 +200,11 @@ class Post:
             if not self._out[receiver]:
                 del self._out[receiver]
             self._out_of[webhook_of(receiver)] -= 1
-            self._relieved.add(webhook_of(receiver))
-            self._mailroom.back(receiver, taken, again_at)
+            self._freed_webhooks.add(webhook_of(receiver))
+            self._queue.back(receiver, taken, again_at)
             self._wake.set()
 
-    async def _send(self, receiver: str, taken: Waiting) -> float | None:
+    async def _send(self, receiver: str, taken: QueuedDelivery) -> float | None:
         """Send one; when it has to go again, if it has to."""
         delivery = next(iter(await self._store.deliveries_among([taken.id])), None)
         if delivery is None or delivery.status is not DeliveryStatus.WAITING:
@@ -227,27 +227,27 @@ class Post:
             chance=chance,
         )
         waits = change.of(Delivery)[0].status is DeliveryStatus.WAITING
-        if waits and self._mailroom.shelf(receiver).is_overtaken(taken):
+        if waits and self._queue.shelf(receiver).is_overtaken(taken):
             change = deliveries.given_way(change.of(Delivery)[0], now=now)
         return await self._settle(delivery, change)
 
-    async def _hand_over(self, webhook: Webhook, delivery: Delivery) -> Sent:
+    async def _hand_over(self, webhook: Webhook, delivery: Delivery) -> SendResult:
         now = self._system.now()
         try:
             signing = self._secrets.opened(webhook, now)
             return await self._courier.send(deliveries.parcel_of(signing, delivery, now=now))
         except Unsealable as error:
-            return Sent(error=str(error))
+            return SendResult(error=str(error))
         except Exception as error:
             # The delivery is durable: what it raises here would end each master that leads.
             log.exception("a courier broke", webhook=webhook.name, delivery=delivery.id)
-            return Sent(error=f"it cannot be sent: {type(error).__name__}: {error}")
+            return SendResult(error=f"it cannot be sent: {type(error).__name__}: {error}")
 
     def _note(
-        self, receiver: str, webhook: Webhook, delivery: Delivery, sent: Sent, now: float
+        self, receiver: str, webhook: Webhook, delivery: Delivery, sent: SendResult, now: float
     ) -> None:
         """Leave a receiver alone that fails whatever it is sent."""
-        shelf = self._mailroom.shelf(receiver)
+        shelf = self._queue.shelf(receiver)
         shelf.failures = 0 if sent.delivered else shelf.failures + 1
         shelf.rests_until = now + deliveries.rest_s(shelf.failures)
         if not sent.delivered:

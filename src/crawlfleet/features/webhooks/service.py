@@ -18,7 +18,7 @@ from crawlfleet.features.webhooks.rules import delivery as deliveries
 from crawlfleet.features.webhooks.rules import webhooks
 from crawlfleet.features.webhooks.secrets import WebhookSecrets
 from crawlfleet.features.webhooks.views import (
-    MOST_RESENT,
+    MAX_RESENT,
     ResendReply,
     WebhookPatch,
     WebhookRequest,
@@ -27,13 +27,13 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import WEBHOOK, make_id
 from crawlfleet.model.task import Callback, Task
-from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.seal import Unsealable
-from crawlfleet.ports.sender import Sent
+from crawlfleet.ports.sender import SendResult
 from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
-MOST_WEBHOOKS: Final = 200
+MAX_WEBHOOKS: Final = 200
 """Each event is held against all of them."""
 
 
@@ -46,7 +46,7 @@ class Webhooks:
         store: Store,
         state: FleetState,
         system: System,
-        courier: Courier,
+        courier: Sender,
         secrets: WebhookSecrets,
         allow_private: bool,
     ) -> None:
@@ -87,8 +87,8 @@ class Webhooks:
         has the name."""
         accept(webhooks.problems_of(request, allow_private=self._allow_private))
         present = [each for each in await self._store.webhooks() if each.removed_at is None]
-        if len(present) >= MOST_WEBHOOKS:
-            raise Conflict(f"there are {MOST_WEBHOOKS} webhooks already; remove one first")
+        if len(present) >= MAX_WEBHOOKS:
+            raise Conflict(f"there are {MAX_WEBHOOKS} webhooks already; remove one first")
         now = self._system.now()
         id = make_id(WEBHOOK, now, self._system.entropy)
         secret = make_secret(self._system)
@@ -163,7 +163,7 @@ class Webhooks:
 
         return await self._make(webhook_id, decide, if_version)
 
-    async def test(self, webhook_id: str, *, by: str) -> Sent:
+    async def test(self, webhook_id: str, *, by: str) -> SendResult:
         """Send a webhook a message at once, beside what waits for it."""
         webhook = await self.get(webhook_id)
         if not webhook.url:
@@ -175,7 +175,7 @@ class Webhooks:
         try:
             signing = self._secrets.opened(webhook, now)
         except Unsealable as error:
-            sent = Sent(error=str(error))
+            sent = SendResult(error=str(error))
         else:
             parcel = deliveries.parcel_of(signing, _trial(webhook, told), now=now)
             sent = await self._courier.send(parcel)
@@ -213,10 +213,10 @@ class Webhooks:
             # The store lists the newest first.
             found, after = [], None
             while portion := await self._store.find_deliveries(
-                webhook_id, DeliveryStatus.DEAD, after=after, limit=MOST_RESENT
+                webhook_id, DeliveryStatus.DEAD, after=after, limit=MAX_RESENT
             ):
                 more = more or bool(found)
-                found, after = [*portion[::-1], *found][:MOST_RESENT], portion[-1].id
+                found, after = [*portion[::-1], *found][:MAX_RESENT], portion[-1].id
         now = self._system.now()
         cause = f"resent by {by}"
         decided = [

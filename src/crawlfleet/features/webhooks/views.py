@@ -11,7 +11,7 @@ from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Format,
 from crawlfleet.model.task import without_query
 from crawlfleet.views.fields import instant, moment
 
-MOST_RESENT: Final = 1000
+MAX_RESENT: Final = 1000
 Grace = Annotated[float, Meta(ge=0, le=604_800)]
 
 
@@ -58,7 +58,7 @@ class WebhookRotation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class ResendRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which deliveries to send again."""
 
-    ids: Annotated[list[str], Meta(max_length=MOST_RESENT)] = []
+    ids: Annotated[list[str], Meta(max_length=MAX_RESENT)] = []
     """These; up to 1,000 of those that were given up, the oldest first, when empty."""
 
 

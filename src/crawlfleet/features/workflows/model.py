@@ -16,8 +16,8 @@ from crawlfleet.model.quality import Expectations
 from crawlfleet.model.requests import Priority
 from crawlfleet.model.task import EMPTY_OBJECT, Callback, RetryPolicy
 
-MOST_STEPS: Final = 10_000
-MOST_INSTANCES: Final = 10_000
+MAX_STEPS: Final = 10_000
+MAX_INSTANCES: Final = 10_000
 
 
 class On(StrEnum):
@@ -116,7 +116,7 @@ class WorkflowDocument(
     """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
     steps: Annotated[
         dict[str, Step],
-        msgspec.Meta(extra_json_schema={"minProperties": 1, "maxProperties": MOST_STEPS}),
+        msgspec.Meta(extra_json_schema={"minProperties": 1, "maxProperties": MAX_STEPS}),
     ]
     """By name: letters, digits and underscore, at most 64."""
     project_id: str = DEFAULT_PROJECT

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from typing import Final
 
 from crawlfleet.features.workflows.rules import document
-from crawlfleet.features.workflows.rules.plan import Plan, plan_of
+from crawlfleet.features.workflows.rules.plan import WorkflowPlan, plan_of
 from crawlfleet.ports.store import Store
 
 KEPT_STEPS: Final = 100_000
@@ -14,15 +14,15 @@ LARGE_BYTES: Final = 50_000
 """To read such a document takes long enough to let others do something meanwhile."""
 
 
-class Plans:
+class PlanCache:
     """The plan of each version of a workflow that somebody asks for."""
 
     def __init__(self, *, store: Store) -> None:
         self._store = store
-        self._plans: OrderedDict[tuple[str, int], Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple[str, int], WorkflowPlan] = OrderedDict()
         self._steps = 0
 
-    async def get(self, workflow_id: str, number: int) -> Plan | None:
+    async def get(self, workflow_id: str, number: int) -> WorkflowPlan | None:
         """The plan of a version; `None` when there is no such version."""
         name = workflow_id, number
         plan = self._plans.get(name)
@@ -42,7 +42,7 @@ class Plans:
         return plan
 
 
-def _plan(raw: bytes) -> Plan:
+def _plan(raw: bytes) -> WorkflowPlan:
     read, problems = document.read(raw)
     assert read is not None, f"a stored document was accepted once: {problems}"
     return plan_of(read)

@@ -7,18 +7,18 @@ import msgspec
 
 from crawlfleet.features.workflows.model import Run, RunStatus, RunStep, StepStatus
 from crawlfleet.features.workflows.rules import runs
-from crawlfleet.features.workflows.rules.engine import Course
-from crawlfleet.features.workflows.rules.language.evaluation import Scope, StepValue
-from crawlfleet.features.workflows.rules.plan import Plan, PlannedStep
+from crawlfleet.features.workflows.rules.engine import RunProgress
+from crawlfleet.features.workflows.rules.language.evaluation import ExpressionScope, StepValue
+from crawlfleet.features.workflows.rules.plan import PlannedStep, WorkflowPlan
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.quality import OnDrift
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.ports.store import Store
 
-MOST_READ: Final = 64_000_000
+MAX_READ: Final = 64_000_000
 """Bytes of the results that a step needs."""
-READ_AT_ONCE: Final = 64
+READ_BATCH: Final = 64
 """Tasks: each may have a result of a megabyte."""
 _AS_STEP: Final = {
     TaskStatus.COMPLETED: StepStatus.COMPLETED,
@@ -35,14 +35,14 @@ class _Result(msgspec.Struct):
     metrics: dict[str, float] = {}
 
 
-class LiveRun:
+class RunState:
     """The state of one run, and what is about to be written of it."""
 
-    def __init__(self, run: Run, plan: Plan, rows: Iterable[RunStep]) -> None:
+    def __init__(self, run: Run, plan: WorkflowPlan, rows: Iterable[RunStep]) -> None:
         self.run = run
         self.plan = plan
         self.rows = {plan.places[row.step]: row for row in rows}
-        self.course = Course(plan, {place: row.status for place, row in self.rows.items()})
+        self.course = RunProgress(plan, {place: row.status for place, row in self.rows.items()})
         self._ids: dict[int, dict[str, int]] = {}
         """Of the steps that run: the ids of their tasks."""
         self._ended: dict[int, dict[int, TaskStatus]] = {}
@@ -114,7 +114,7 @@ class LiveRun:
         """Some tasks of a step that did not complete."""
         ids = self.ids(place)
         bad = [at for at, each in self._ended[place].items() if each is not TaskStatus.COMPLETED]
-        return [ids[at] for at in sorted(bad)[: runs.MOST_NAMED]]
+        return [ids[at] for at in sorted(bad)[: runs.MAX_NAMED]]
 
     def is_measured(self, place: int) -> bool:
         """Whether somebody may have to accept what a step found before it has ended."""
@@ -207,14 +207,14 @@ class LiveRun:
         self._begin_batch()
         return change
 
-    async def scope(self, step: PlannedStep, store: Store) -> Scope | str:
+    async def scope(self, step: PlannedStep, store: Store) -> ExpressionScope | str:
         """What the expressions of a step may speak of; or why they cannot."""
         for place in step.read:
             if place not in self._values and (refused := await self._load(place, store)):
                 return refused
         values = {self.plan.steps[place].name: self._value(place) for place in step.spoken_of}
         roots: dict[str, Any] = {"parameters": self.parameters, "run": {"id": self.run.id}}
-        return Scope(steps=values, roots=roots)
+        return ExpressionScope(steps=values, roots=roots)
 
     def _value(self, place: int) -> StepValue:
         return self._values.get(place) or self._known(place)
@@ -239,8 +239,8 @@ class LiveRun:
         ids = runs.instance_ids(self.run, row) if row else []
         results: dict[str, _Result] = {}
         size = 0
-        for first in range(0, len(ids), READ_AT_ONCE):
-            portion = ids[first : first + READ_AT_ONCE]
+        for first in range(0, len(ids), READ_BATCH):
+            portion = ids[first : first + READ_BATCH]
             tasks = await store.tasks(portion)
             if len(tasks) < len(portion):
                 return (
@@ -258,13 +258,13 @@ class LiveRun:
                             f"the result of {name} cannot be read: {error}; let {task.id} send "
                             "numbers and depths that others can read"
                         )
-            if size > MOST_READ:
+            if size > MAX_READ:
                 return (
-                    f"the results of {name} come to more than {MOST_READ} bytes; keep them in a "
+                    f"the results of {name} come to more than {MAX_READ} bytes; keep them in a "
                     "sink, and pass on where they are"
                 )
         self._read += size
-        if self._read > MOST_READ:
+        if self._read > MAX_READ:
             # What was read for others goes: it can be read again.
             self._values.clear()
             self._read = size

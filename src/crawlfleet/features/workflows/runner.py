@@ -13,21 +13,21 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.quotas import Intake
+from crawlfleet.control.quotas import QuotaIntake
 from crawlfleet.control.state.fleet_state import MAX_DECISIONS, FleetState
 from crawlfleet.control.store_pause import StorePause
-from crawlfleet.control.tasks.orders import Orders
+from crawlfleet.control.tasks.orders import TaskOrders
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.quality.acceptance import GONE, Held, Rejected, concerned, held_by
 from crawlfleet.core.tasks.orders import Order, Verb
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.features.workflows.model import LIVE_RUN, RunStatus, StepStatus
-from crawlfleet.features.workflows.plan_cache import Plans
-from crawlfleet.features.workflows.rules.engine import Begin, Decision
-from crawlfleet.features.workflows.rules.language.evaluation import Scope
+from crawlfleet.features.workflows.plan_cache import PlanCache
+from crawlfleet.features.workflows.rules.engine import StartStep, StepDecision
+from crawlfleet.features.workflows.rules.language.evaluation import ExpressionScope
 from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.features.workflows.rules.requests import request_of, task_id
-from crawlfleet.features.workflows.run_state import LiveRun
+from crawlfleet.features.workflows.run_state import RunState
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.quality import Decision as Said
@@ -37,11 +37,11 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-STEPS_AT_ONCE: Final = 200
-ENOUGH: Final = 2_000
+STEPS_BATCH: Final = 200
+MAX_CHANGE_WEIGHT: Final = 2_000
 """Rows in one commit; a single step may have more."""
-RUNS_AT_ONCE: Final = 100
-STATES_AT_ONCE: Final = 5_000
+RUNS_BATCH: Final = 100
+STATES_BATCH: Final = 5_000
 KEPT: Final = 200
 """Runs in memory."""
 BREATHE_EVERY: Final = 200
@@ -58,7 +58,7 @@ class _Outdated(Exception):
     """Somebody else has changed the run."""
 
 
-class Advancing:
+class WorkflowRunner:
     """Implements `crawlfleet.ports.events.EventSink`, for the master that leads."""
 
     def __init__(
@@ -68,8 +68,8 @@ class Advancing:
         state: FleetState,
         system: System,
         tasks: Tasks,
-        orders: Orders,
-        plans: Plans,
+        orders: TaskOrders,
+        plans: PlanCache,
     ) -> None:
         self._store = store
         self._state = state
@@ -79,7 +79,7 @@ class Advancing:
         self._plans = plans
         self._turn = asyncio.Lock()
         self._epoch = 0
-        self._runs: dict[str, LiveRun] = {}
+        self._runs: dict[str, RunState] = {}
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Do what follows from these events. Raises `LeadershipLost` or `StoreUnavailable`: then
@@ -102,7 +102,7 @@ class Advancing:
         while True:
             async with StorePause(log, "runs wait for the store"):
                 after: str | None = None
-                while found := await self._store.live_runs(after=after, limit=RUNS_AT_ONCE):
+                while found := await self._store.live_runs(after=after, limit=RUNS_BATCH):
                     for run in found:
                         await self.advance(run.id)
                     after = found[-1].id
@@ -129,7 +129,7 @@ class Advancing:
                     # A run is durable: raised on, this would end every master that leads.
                     log.exception("defect: a run waits for its next event", run_id=run_id)
                     return None
-        raise self._state.doubt(f"{run_id} changes too quickly to go on")
+        raise self._state.reload(f"{run_id} changes too quickly to go on")
 
     async def _advance(self, run_id: str, events: Sequence[Event]) -> None:
         live = self._runs.get(run_id)
@@ -152,30 +152,30 @@ class Advancing:
                 await self._go_on(live, intake)
             await self._finish(live)
 
-    async def _load(self, run_id: str) -> LiveRun | None:
+    async def _load(self, run_id: str) -> RunState | None:
         run = await self._store.workflow_run(run_id)
         if run is None or run.status not in LIVE_RUN:
             return None
         plan = await self._plans.get(run.workflow_id, run.number)
         assert plan is not None, "versions of workflows are not removed"
-        live = LiveRun(run, plan, await self._store.run_steps(run_id))
+        live = RunState(run, plan, await self._store.run_steps(run_id))
         await self._look(live, live.running)
         while len(self._runs) >= KEPT:
             self._runs.pop(next(iter(self._runs)))
         self._runs[run_id] = live
         return live
 
-    async def _look(self, live: LiveRun, places: Iterable[int]) -> None:
+    async def _look(self, live: RunState, places: Iterable[int]) -> None:
         """Take the store's word for the tasks of some steps."""
         wanted = {place: live.ids(place) for place in places}
         ids = [id for some in wanted.values() for id in some]
         states: dict[str, TaskStatus] = {}
-        for first in range(0, len(ids), STATES_AT_ONCE):
-            states |= await self._store.task_states(ids[first : first + STATES_AT_ONCE])
+        for first in range(0, len(ids), STATES_BATCH):
+            states |= await self._store.task_states(ids[first : first + STATES_BATCH])
         for place in wanted:
             live.see(place, states)
 
-    async def _settle(self, live: LiveRun, over: Iterable[int]) -> None:
+    async def _settle(self, live: RunState, over: Iterable[int]) -> None:
         """End the steps whose instances have ended."""
         # An event may be old: somebody may have sent a task back to work since.
         await self._look(live, over)
@@ -198,7 +198,7 @@ class Advancing:
                     reasons.append(f"{id}: {said}" if live.rows[place].count > 1 else said)
             live.settle(place, reasons, now)
 
-    async def _hold(self, live: LiveRun, places: Sequence[int], now: float) -> set[int]:
+    async def _hold(self, live: RunState, places: Sequence[int], now: float) -> set[int]:
         """Those of the completed steps that do not simply end: somebody has to accept what they
         found, or has rejected it. In a run that is being cancelled nobody is waited for."""
         measured = [place for place in places if live.is_measured(place)]
@@ -221,8 +221,8 @@ class Advancing:
         """What holds a completed step. Whole runs are only read of the tasks that are named: a
         step may have thousands."""
         said: dict[str, Said] = {}
-        for first in range(0, len(ids), STATES_AT_ONCE):
-            said |= await self._store.decisions_of(ids[first : first + STATES_AT_ONCE])
+        for first in range(0, len(ids), STATES_BATCH):
+            said |= await self._store.decisions_of(ids[first : first + STATES_BATCH])
         named, more = concerned(said)
         if named:
             newest = {each.task_id: each for each in await self._store.measured_runs_of(named)}
@@ -231,18 +231,18 @@ class Advancing:
         is_gone = len(said) < len(ids) and Said.ACCEPTED not in said.values()
         return Held(GONE) if was_held and is_gone else None
 
-    async def _go_on(self, live: LiveRun, intake: Intake) -> None:
+    async def _go_on(self, live: RunState, intake: QuotaIntake) -> None:
         """Decide on all steps that nothing holds up any more, and begin them."""
-        while steps := live.course.ready(STEPS_AT_ONCE):
+        while steps := live.course.ready(STEPS_BATCH):
             for step in steps:
                 await self._decide(live, step, intake)
-                if live.weight >= ENOUGH:
+                if live.weight >= MAX_CHANGE_WEIGHT:
                     await self._write(live)
                     intake.release()
                 # A step may be a good deal of work: others have their turn after each.
                 await asyncio.sleep(0)
 
-    async def _decide(self, live: LiveRun, step: PlannedStep, intake: Intake) -> None:
+    async def _decide(self, live: RunState, step: PlannedStep, intake: QuotaIntake) -> None:
         accepted = len(intake.accepted)
         try:
             made = await self._judged(live, step, intake)
@@ -254,29 +254,31 @@ class Advancing:
             intake.release(accepted)
             live.course.settle(step.place, StepStatus.FAILED)
             live.end_unbegun(step, StepStatus.FAILED, made, now)
-        elif isinstance(made[0].verdict, Begin):
+        elif isinstance(made[0].verdict, StartStep):
             live.begin(step, made[1], made[0].status, now)
         else:
             live.end_unbegun(step, made[0].status, made[0].verdict.reason, now)
 
     async def _judged(
-        self, live: LiveRun, step: PlannedStep, intake: Intake
-    ) -> tuple[Decision, list[Change]] | str:
+        self, live: RunState, step: PlannedStep, intake: QuotaIntake
+    ) -> tuple[StepDecision, list[Change]] | str:
         """What becomes of a step, with what makes its tasks; or why it fails."""
-        scope = Scope() if live.course.unmet(step) else await live.scope(step, self._store)
+        scope = (
+            ExpressionScope() if live.course.unmet(step) else await live.scope(step, self._store)
+        )
         if isinstance(scope, str):
             return scope
         decision = live.course.decide(step, scope)
-        if not isinstance(decision.verdict, Begin):
+        if not isinstance(decision.verdict, StartStep):
             return decision, []
         drafts = await self._drafts(live, decision, intake)
         return drafts if isinstance(drafts, str) else (decision, drafts)
 
     async def _drafts(
-        self, live: LiveRun, decision: Decision, intake: Intake
+        self, live: RunState, decision: StepDecision, intake: QuotaIntake
     ) -> list[Change] | str:
         """The changes that make the tasks of a step; or why one is not accepted."""
-        assert isinstance(decision.verdict, Begin)
+        assert isinstance(decision.verdict, StartStep)
         step, run = decision.step, live.run
         before = live.rows.get(step.place)
         attempt = before.attempt if before else 1
@@ -303,7 +305,7 @@ class Advancing:
                 await asyncio.sleep(0)
         return drafts
 
-    async def _stop(self, live: LiveRun) -> None:
+    async def _stop(self, live: RunState) -> None:
         """Cancel what a run has at work."""
         ids = [id for place in live.running for id in live.ids(place)]
         states: dict[str, TaskStatus] = await self._store.task_states(ids) if ids else {}
@@ -312,7 +314,7 @@ class Advancing:
             order = Order(verb=Verb.CANCEL, by=f"the run {live.run.id}: {live.run.cause}")
             await self._orders.carry_out(order, alive)
 
-    async def _finish(self, live: LiveRun) -> None:
+    async def _finish(self, live: RunState) -> None:
         outcome = live.course.outcome()
         if live.run.status is RunStatus.CANCELLING:
             outcome = None if live.running else RunStatus.CANCELLED
@@ -323,7 +325,7 @@ class Advancing:
             self._runs.pop(live.run.id, None)
             log.info("run ended", run_id=live.run.id, status=str(outcome))
 
-    async def _write(self, live: LiveRun) -> None:
+    async def _write(self, live: RunState) -> None:
         change = live.take_change(self._system.now())
         if change is None:
             return

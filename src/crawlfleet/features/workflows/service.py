@@ -10,14 +10,14 @@ import msgspec
 
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version, has_changed
-from crawlfleet.control.tasks.orders import Orders
+from crawlfleet.control.tasks.orders import TaskOrders
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.core.tasks import credentials
 from crawlfleet.core.tasks.admission import MAX_PARAMETERS_BYTES, AdmissionRules
 from crawlfleet.core.tasks.orders import Order, Verb
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from crawlfleet.features.workflows.instances import Tally, tallies
+from crawlfleet.features.workflows.instances import InstanceCounts, count_instances
 from crawlfleet.features.workflows.model import (
     LIVE_RUN,
     Run,
@@ -27,12 +27,12 @@ from crawlfleet.features.workflows.model import (
     WorkflowDocument,
     WorkflowVersion,
 )
-from crawlfleet.features.workflows.plan_cache import LARGE_BYTES, Plans
+from crawlfleet.features.workflows.plan_cache import LARGE_BYTES, PlanCache
 from crawlfleet.features.workflows.rules import document as documents
 from crawlfleet.features.workflows.rules import runs, validation
-from crawlfleet.features.workflows.rules.plan import Plan
+from crawlfleet.features.workflows.rules.plan import WorkflowPlan
 from crawlfleet.features.workflows.rules.requests import request_of
-from crawlfleet.features.workflows.runner import Advancing
+from crawlfleet.features.workflows.runner import WorkflowRunner
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN, WORKFLOW, make_id
 from crawlfleet.model.quality import Decision
@@ -44,7 +44,7 @@ from crawlfleet.ports.workflows import RunFilter
 
 LOOK_EVERY_S: Final = 0.25
 """How often one who waits for the end of a run looks."""
-MOST_CHOSEN: Final = 100
+MAX_CHOSEN: Final = 100
 
 
 class Workflows:
@@ -57,16 +57,16 @@ class Workflows:
         state: FleetState,
         system: System,
         tasks: Tasks,
-        orders: Orders,
+        orders: TaskOrders,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._tasks = tasks
         self._orders = orders
-        self._plans = Plans(store=store)
+        self._plans = PlanCache(store=store)
         self._rules = tasks.rules
-        self.advancing = Advancing(
+        self.advancing = WorkflowRunner(
             store=store, state=state, system=system, tasks=tasks, orders=orders, plans=self._plans
         )
         """Lets the runs go on, for as long as this master leads."""
@@ -222,7 +222,7 @@ class Workflows:
             callback=callback,
         )
 
-    async def plan(self, workflow_id: str, number: int) -> Plan | None:
+    async def plan(self, workflow_id: str, number: int) -> WorkflowPlan | None:
         """The plan of a version; `None` when there is no such version."""
         return await self._plans.get(workflow_id, number)
 
@@ -257,7 +257,7 @@ class Workflows:
         """Runs, the newest first."""
         return await self._store.find_runs(filter, after=after, limit=limit)
 
-    async def standing(self, run: Run) -> tuple[Plan, dict[int, RunStep]]:
+    async def standing(self, run: Run) -> tuple[WorkflowPlan, dict[int, RunStep]]:
         """The plan of a run, and how its steps stand, by their places."""
         plan = await self._plans.get(run.workflow_id, run.number)
         if plan is None:
@@ -265,9 +265,9 @@ class Workflows:
         rows = await self._store.run_steps(run.id)
         return plan, {plan.places[row.step]: row for row in rows}
 
-    async def tallies(self, run: Run, rows: Iterable[RunStep]) -> dict[str, Tally]:
+    async def count_instances(self, run: Run, rows: Iterable[RunStep]) -> dict[str, InstanceCounts]:
         """By step, how many of its instances have ended; not for steps with too many."""
-        return await tallies(self._store, run, rows)
+        return await count_instances(self._store, run, rows)
 
     async def cancel(self, run_id: str, *, by: str, if_version: int | None = None) -> Run:
         """Begin no more steps of a run, and stop those at work; one that has ended is left."""
@@ -306,7 +306,7 @@ class Workflows:
             raise has_changed(run_id)
         return change.of(Run)[0]
 
-    async def _is_rejected(self, plan: Plan, place: int, ids: list[str]) -> bool:
+    async def _is_rejected(self, plan: WorkflowPlan, place: int, ids: list[str]) -> bool:
         """Whether a step failed by what it found, and has nothing that could be tried again: the
         tasks completed, or all shards of one did, and would fail it once more."""
         if plan.steps[place].step.expectations is None:
@@ -318,8 +318,8 @@ class Workflows:
         return any(task.is_parent and failed_by_items(task) for task in tasks)
 
     async def _with_tasks(
-        self, run: Run, plan: Plan, rows: dict[int, RunStep], what: runs.Again
-    ) -> runs.Again:
+        self, run: Run, plan: WorkflowPlan, rows: dict[int, RunStep], what: runs.RerunPlan
+    ) -> runs.RerunPlan:
         """Send the tasks of steps that did not complete back to work, before their steps.
 
         Whoever dies in between leaves tasks that run for nobody yet; the next try goes on with
@@ -342,7 +342,7 @@ class Workflows:
         if not gone:
             return what
         renewed = plan.downstream({*what.renewed, *gone})
-        return runs.Again(
+        return runs.RerunPlan(
             retried=tuple(place for place in what.retried if place not in renewed),
             renewed=tuple(sorted(renewed)),
         )
@@ -379,7 +379,7 @@ def _field(step: str, problem: FieldProblem) -> str:
 
 
 def given_problems(
-    plan: Plan, parameters: Mapping[str, Any], raw: bytes, within: str = "parameters"
+    plan: WorkflowPlan, parameters: Mapping[str, Any], raw: bytes, within: str = "parameters"
 ) -> list[FieldProblem]:
     """What is wrong with the parameters of a run, which are `raw` as JSON."""
     found = validation.given_problems(plan.document.parameters, dict(parameters), within)
@@ -399,14 +399,14 @@ def _too_large(parameters: bytes, within: str) -> list[FieldProblem]:
     ]
 
 
-def _unknown(chosen: tuple[str, ...], plan: Plan) -> list[FieldProblem]:
-    if len(chosen) > MOST_CHOSEN:
+def _unknown(chosen: tuple[str, ...], plan: WorkflowPlan) -> list[FieldProblem]:
+    if len(chosen) > MAX_CHOSEN:
         return [
             FieldProblem(
                 field="steps",
                 value=len(chosen),
                 message="names too many steps",
-                remedy=f"name at most {MOST_CHOSEN}; those after them follow by themselves",
+                remedy=f"name at most {MAX_CHOSEN}; those after them follow by themselves",
             )
         ]
     return [

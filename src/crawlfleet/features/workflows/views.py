@@ -18,7 +18,7 @@ from crawlfleet.features.workflows.model import (
 )
 from crawlfleet.views.fields import instant, moment
 
-MOST_WAIT_S: Final = 60.0
+MAX_WAIT_S: Final = 60.0
 LIVE: Final = frozenset({"running", "cancelling"})
 """The states of a run that has not ended."""
 

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from crawlfleet.control.leases.service import MOST_BACKLOG
+from crawlfleet.control.leases.service import MAX_BACKLOG
 from crawlfleet.core.placement.resources import add, fits
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.tasks.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
@@ -173,7 +173,7 @@ class Invariants:
         node = self.nodes[execution.node_id]
         # What lies ready beyond the slots is bounded too, and holds its other resources; while
         # ends are being recorded, as many more may.
-        room = add(node.resources, Resources(slots=MOST_BACKLOG + REPORTS_AT_ONCE))
+        room = add(node.resources, Resources(slots=MAX_BACKLOG + REPORTS_AT_ONCE))
         given = self.reserved(node.id)
         _demand(
             fits(given, room), f"{node.id} was given {given}, more than it has: {node.resources}"

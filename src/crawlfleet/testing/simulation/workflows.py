@@ -17,7 +17,7 @@ from crawlfleet.features.workflows.model import (
     WorkflowVersion,
 )
 from crawlfleet.features.workflows.rules import document
-from crawlfleet.features.workflows.rules.plan import Plan, plan_of
+from crawlfleet.features.workflows.rules.plan import WorkflowPlan, plan_of
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
@@ -35,7 +35,7 @@ class WorkflowInvariants:
 
     def __init__(self, tasks: dict[str, Task]) -> None:
         self._tasks = tasks
-        self._plans: dict[tuple[str, int], Plan] = {}
+        self._plans: dict[tuple[str, int], WorkflowPlan] = {}
         self.runs: dict[str, Run] = {}
         self._rows: dict[str, dict[str, RunStep]] = defaultdict(dict)
         self._begun: dict[tuple[str, str, int], set[int]] = defaultdict(set)

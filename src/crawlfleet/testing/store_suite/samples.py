@@ -12,7 +12,7 @@ from crawlfleet.features.schedules.model import (
     Rule,
     Schedule,
     ScheduleStatus,
-    Waiting,
+    WaitingFiring,
     WorkflowCall,
     firing_id,
 )
@@ -397,7 +397,7 @@ FULL_SCHEDULE: Final = make_schedule(
     ),
     edition=3,
     cursor=NOW + 0.125,
-    waiting=Waiting(due_at=NOW + 0.5, edition=2, count=5, first_due_at=NOW),
+    waiting=WaitingFiring(due_at=NOW + 0.5, edition=2, count=5, first_due_at=NOW),
     running=("task-0001", "run-0002"),
     last=FULL_FIRING,
 )

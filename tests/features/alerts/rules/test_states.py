@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crawlfleet.features.alerts.model import AlertRule, AlertStatus, Silence, Source
 from crawlfleet.features.alerts.rules import states
 from crawlfleet.features.alerts.rules.alerts import BUILT_INS, problems_of
-from crawlfleet.features.alerts.rules.event_windows import Windows
+from crawlfleet.features.alerts.rules.event_windows import EventWindows
 from crawlfleet.features.alerts.rules.states import Observation, holds, step
 from crawlfleet.model.event import Event
 from tests.sampling import examples
@@ -152,7 +152,7 @@ def event(kind: str, at: float, **fields: Any) -> Event:
 
 
 def test_events_are_counted_within_the_window_by_project() -> None:
-    windows = Windows()
+    windows = EventWindows()
     failures = rule(source=Source.EVENTS, event="task.failed", window_s=60.0, project_id="shop")
     share = rule(source=Source.ERROR_SHARE, least=3, window_s=60.0)
     other = msgspec.structs.replace(share, id="alert-y")
@@ -172,7 +172,7 @@ def test_events_are_counted_within_the_window_by_project() -> None:
 
 
 def test_no_rule_hears_of_alerts() -> None:
-    windows = Windows()
+    windows = EventWindows()
     broad = rule(source=Source.EVENTS, event="a", window_s=60.0)
     windows.watch([broad])
     windows.add(event("alert.firing", 1000.0))

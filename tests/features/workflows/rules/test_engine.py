@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.features.workflows.model import SETTLED, RunStatus, StepStatus
 from crawlfleet.features.workflows.rules import document, engine, validation
-from crawlfleet.features.workflows.rules.engine import Begin, Course, Fail, Skip
-from crawlfleet.features.workflows.rules.language.evaluation import Scope, StepValue
-from crawlfleet.features.workflows.rules.plan import Plan, plan_of
+from crawlfleet.features.workflows.rules.engine import FailStep, RunProgress, SkipStep, StartStep
+from crawlfleet.features.workflows.rules.language.evaluation import ExpressionScope, StepValue
+from crawlfleet.features.workflows.rules.plan import WorkflowPlan, plan_of
 from tests.core.graph_reference import Condition, Outcomes, Sketch, interpret, result_of
 
 RULES = AdmissionRules(strategies=())
 EXAMPLES = 3_000 if os.environ.get("CRAWLFLEET_SOAK") else 60
 
 
-def planned(steps: dict[str, Any], **more: Any) -> Plan:
+def planned(steps: dict[str, Any], **more: Any) -> WorkflowPlan:
     """The plan of a document that has no problems."""
     raw = msgspec.json.encode({"name": "test", "steps": steps, **more})
     read, problems = document.read(raw)
@@ -35,9 +35,9 @@ def planned(steps: dict[str, Any], **more: Any) -> Plan:
 class Rehearsal:
     """Runs a plan without a fleet: instances end in a random order, as outcomes say."""
 
-    def __init__(self, plan: Plan, outcomes: Outcomes, chance: random.Random) -> None:
+    def __init__(self, plan: WorkflowPlan, outcomes: Outcomes, chance: random.Random) -> None:
         self.plan, self.outcomes, self.chance = plan, outcomes, chance
-        self.course = Course(plan)
+        self.course = RunProgress(plan)
         self.begun: dict[str, tuple[msgspec.Raw, ...]] = {}
         self.reasons: dict[str, str] = {}
         self._open: list[tuple[int, int]] = []
@@ -66,14 +66,16 @@ class Rehearsal:
                 for before, _ in step.dependencies:
                     assert self.course.status(before) in SETTLED, f"{step.name} is too early"
                 spoken_of = {self.plan.steps[place].name: place for place in step.spoken_of}
-                scope = Scope(steps={name: self._value(at) for name, at in spoken_of.items()})
+                scope = ExpressionScope(
+                    steps={name: self._value(at) for name, at in spoken_of.items()}
+                )
                 decision = self.course.decide(step, scope)
                 match decision.verdict:
-                    case Begin(parameters=parameters):
+                    case StartStep(parameters=parameters):
                         self.begun[step.name] = parameters
                         self._ends[step.place] = {}
                         self._open += ((step.place, at) for at in range(len(parameters)))
-                    case Skip(reason=reason) | Fail(reason=reason):
+                    case SkipStep(reason=reason) | FailStep(reason=reason):
                         self.reasons[step.name] = reason
 
     def _value(self, place: int) -> StepValue:
@@ -217,7 +219,7 @@ def test_a_run_goes_on_from_what_was_written_down(
         for step in plan.steps
         if first.course.status(step.place) is not StepStatus.WAITING
     }
-    again = Course(plan, written)
+    again = RunProgress(plan, written)
     assert not again.ready(100), "what could be decided on had been"
     first.course = again
     run, statuses, _ = interpret(sketches, lambda *_: "completed")
@@ -258,16 +260,16 @@ def test_the_work_for_a_step_does_not_grow_with_the_workflow(
     for count in (200, 1_000):
         plan = planned(chain_of(count))
         calls = 0
-        put = Course._put
+        put = RunProgress._put
 
-        def counting(self: Course, place: int, status: StepStatus, put: Any = put) -> None:
+        def counting(self: RunProgress, place: int, status: StepStatus, put: Any = put) -> None:
             nonlocal calls
             calls += 1 + len(self.plan.steps[place].dependents)
             put(self, place, status)
 
-        monkeypatch.setattr(Course, "_put", counting)
+        monkeypatch.setattr(RunProgress, "_put", counting)
         Rehearsal(plan, lambda name, index: "completed", random.Random(1)).run()
-        monkeypatch.setattr(Course, "_put", put)
+        monkeypatch.setattr(RunProgress, "_put", put)
         looked[count] = calls / count
     assert looked[1_000] < 1.6 * looked[200]
 
@@ -318,8 +320,8 @@ def test_what_an_instance_may_spend_is_shared_by_all_of_a_step() -> None:
     plan = planned(
         {"many": {"task_type": "work", "for_each": "range(9000)", "parameters": {"n": costly}}}
     )
-    decision = Course(plan).decide(plan.steps[0], Scope())
-    assert isinstance(decision.verdict, Fail)
+    decision = RunProgress(plan).decide(plan.steps[0], ExpressionScope())
+    assert isinstance(decision.verdict, FailStep)
     assert "too much work" in decision.verdict.reason
 
 
@@ -327,9 +329,9 @@ def test_parameters_that_come_to_too_much_fail_the_step() -> None:
     plan = planned(
         {"large": {"task_type": "work", "for_each": "range(200)", "parameters": {"x": "${run.x}"}}}
     )
-    scope = Scope(roots={"run": {"x": "x" * 900_000}})
+    scope = ExpressionScope(roots={"run": {"x": "x" * 900_000}})
     verdict = engine.judge(plan.steps[0], scope)
-    assert isinstance(verdict, Fail)
+    assert isinstance(verdict, FailStep)
     assert "keep large results in a sink" in verdict.reason
 
 
@@ -338,16 +340,16 @@ def test_the_most_instances_with_a_dozen_fields_each_may_begin() -> None:
     plan = planned(
         {"many": {"task_type": "work", "for_each": "range(10000)", "parameters": fields}}
     )
-    verdict = engine.judge(plan.steps[0], Scope())
-    assert isinstance(verdict, Begin)
+    verdict = engine.judge(plan.steps[0], ExpressionScope())
+    assert isinstance(verdict, StartStep)
     assert len(verdict.parameters) == 10_000
 
 
 def test_a_step_with_many_references_to_a_large_value_fails_before_it_is_built() -> None:
     fields = {f"field{number}": "${run.x}" for number in range(50)}
     plan = planned({"large": {"task_type": "work", "parameters": fields}})
-    verdict = engine.judge(plan.steps[0], Scope(roots={"run": {"x": "x" * 460_000}}))
-    assert verdict == Fail(
+    verdict = engine.judge(plan.steps[0], ExpressionScope(roots={"run": {"x": "x" * 460_000}}))
+    assert verdict == FailStep(
         "parameters: come to more than 1000000 bytes; keep large results in a sink, and pass on "
         "where they are"
     )

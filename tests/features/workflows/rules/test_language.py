@@ -11,20 +11,24 @@ from hypothesis import strategies as st
 
 from crawlfleet.features.workflows.model import Kind
 from crawlfleet.features.workflows.rules.language.evaluation import (
-    MOST_WORK,
-    Scope,
+    MAX_WORK,
+    ExpressionScope,
     StepValue,
     TooMuchWork,
     evaluate,
 )
-from crawlfleet.features.workflows.rules.language.syntax import LONGEST, BadExpression, parse
+from crawlfleet.features.workflows.rules.language.syntax import (
+    MAX_EXPRESSION_CHARS,
+    BadExpression,
+    parse,
+)
 from crawlfleet.features.workflows.rules.language.template import (
     BYTES_FOR_ONE,
     Room,
     compiled,
     whole,
 )
-from crawlfleet.features.workflows.rules.language.types import Surroundings, kind_at
+from crawlfleet.features.workflows.rules.language.types import TypeContext, kind_at
 
 EXAMPLES = 3_000 if os.environ.get("CRAWLFLEET_SOAK") else 80
 FETCHED = StepValue(
@@ -37,8 +41,8 @@ SPREAD = StepValue(
 )
 
 
-def scope() -> Scope:
-    return Scope(
+def scope() -> ExpressionScope:
+    return ExpressionScope(
         steps={"fetch": FETCHED, "parse": SPREAD},
         roots={"parameters": {"pages": 3, "name": "shop"}, "run": {"id": "run-1"}, "item": [1, 2]},
     )
@@ -117,7 +121,7 @@ def test_an_expression_means(text: str, value: Any) -> None:
         ("9" * 30, "has a number of 30 digits"),
         ("(" * 60 + "1" + ")" * 60, "is nested too deeply"),
         ("1" + " + 1" * 300, "has too long a chain"),
-        ("1" * (LONGEST + 1), "is an expression of"),
+        ("1" * (MAX_EXPRESSION_CHARS + 1), "is an expression of"),
         ("__import__('os')", "knows no function '__import__'"),
         ("len.__class__", "knows no 'len'"),
         ("len('a', 'b')", "gives 2 values to len()"),
@@ -138,7 +142,7 @@ def test_an_expression_means(text: str, value: Any) -> None:
     ],
 )
 def test_what_is_wrong_in_any_run_is_found_before_it(text: str, complaint: str) -> None:
-    around = Surroundings(
+    around = TypeContext(
         spread={"fetch": False, "parse": True},
         parameters={"pages": Kind.INTEGER, "name": Kind.TEXT},
         is_instance=False,
@@ -186,21 +190,21 @@ def test_what_is_wrong_with_the_values_is_said(text: str, complaint: str) -> Non
     ],
 )
 def test_numbers_without_end_are_refused_like_any_other_value(text: str) -> None:
-    values = Scope(roots={"item": {"long": int("9" * 400)}})
+    values = ExpressionScope(roots={"item": {"long": int("9" * 400)}})
     with pytest.raises(BadExpression, match="number that is too large"):
         evaluate(parse(text), values)
 
 
 def test_values_nested_as_deep_as_json_may_be_are_compared() -> None:
     one, other = (msgspec.json.decode(b"[" * 400 + b"]" * 400) for _ in range(2))
-    values = Scope(roots={"item": {"one": one, "other": other}})
+    values = ExpressionScope(roots={"item": {"one": one, "other": other}})
     assert evaluate(parse("item.one == item.other"), values) is True
     assert evaluate(parse("item.one == [item.other]"), values) is False
     assert evaluate(parse("item == item"), values) is True
 
 
 def test_only_a_few_fields_of_a_large_object_are_named() -> None:
-    values = Scope(roots={"item": {f"{at}" * 100: at for at in range(9)}})
+    values = ExpressionScope(roots={"item": {f"{at}" * 100: at for at in range(9)}})
     with pytest.raises(BadExpression, match="finds no field 'x'") as caught:
         evaluate(parse("item.x"), values)
     assert len(caught.value.remedy) < 600
@@ -240,14 +244,14 @@ def test_arithmetic_and_logic_agree_with_python(text: str) -> None:
         expected = eval(text, {"__builtins__": {}})  # made above of numbers and signs alone
     except ZeroDivisionError:
         expected = None
-    found, complaint = tried(text, Scope())
+    found, complaint = tried(text, ExpressionScope())
     if complaint is not None:
         assert expected is None or "too large" in complaint.message, text
     else:
         assert found == expected, text
 
 
-def tried(text: str, values: Scope) -> tuple[Any, BadExpression | None]:
+def tried(text: str, values: ExpressionScope) -> tuple[Any, BadExpression | None]:
     """What an expression comes to, or what is said against it."""
     try:
         return evaluate(parse(text), values), None
@@ -275,7 +279,7 @@ def test_the_cost_of_an_expression_is_bounded() -> None:
     limited = scope()
     begun = time.process_time()
     with pytest.raises(BadExpression, match="too much work"):
-        evaluate(parse(f"{text} + sum(range({MOST_WORK}))"), limited)
+        evaluate(parse(f"{text} + sum(range({MAX_WORK}))"), limited)
     assert limited.left < 0
     assert time.process_time() - begun < 30.0
 
@@ -296,23 +300,23 @@ LONG = "x" * 160_000
 )
 def test_long_values_are_charged_by_their_size(text: str, least: int) -> None:
     many = {"many": [0] * 5_000, "same": [0] * 5_000}
-    values = Scope(roots={"item": {"one": LONG, "other": f"{LONG[1:]}x", **many}})
+    values = ExpressionScope(roots={"item": {"one": LONG, "other": f"{LONG[1:]}x", **many}})
     evaluate(parse(text), values)
-    assert MOST_WORK - values.left >= least
+    assert MAX_WORK - values.left >= least
 
 
 @pytest.mark.parametrize("text", ["${item}", "and ${item}"])
 def test_what_is_filled_in_stops_where_there_is_no_more_room(text: str) -> None:
-    values = Scope(roots={"item": LONG})
+    values = ExpressionScope(roots={"item": LONG})
     room = Room(1_000_000)
     with pytest.raises(BadExpression, match="come to more than 1000000 bytes"):
         compiled([text] * 50, "parameters").fill(values, room)
     assert room.used < 1_000_000 + 2 * len(LONG)
-    assert MOST_WORK - values.left >= 1_000_000 // BYTES_FOR_ONE
+    assert MAX_WORK - values.left >= 1_000_000 // BYTES_FOR_ONE
 
 
 def test_texts_are_counted_one_after_the_other() -> None:
-    values = Scope(roots={"item": LONG})
+    values = ExpressionScope(roots={"item": LONG})
     with pytest.raises(TooMuchWork):
         compiled("${item}" * 400, "parameters").fill(values)
     assert values.left > -len(LONG) // 16 - 1
@@ -340,8 +344,8 @@ def test_a_template_that_is_not_closed_names_its_path() -> None:
 
 
 def test_conditions_may_stand_with_or_without_braces() -> None:
-    assert evaluate(whole("${1 < 2}"), Scope()) is True
-    assert evaluate(whole(" 1 < 2 "), Scope()) is True
+    assert evaluate(whole("${1 < 2}"), ExpressionScope()) is True
+    assert evaluate(whole(" 1 < 2 "), ExpressionScope()) is True
 
 
 SECRET = "${secret:SHOP_TOKEN}"
@@ -359,7 +363,7 @@ SECRET = "${secret:SHOP_TOKEN}"
 def test_a_reference_to_a_secret_stays_as_it_stands_in_the_document(
     value: str, filled: str
 ) -> None:
-    scope = Scope(roots={"parameters": {"name": "x"}})
+    scope = ExpressionScope(roots={"parameters": {"name": "x"}})
     assert compiled({"h": value}, "parameters").fill(scope) == {"h": filled}
 
 
@@ -385,6 +389,6 @@ def test_no_value_brings_a_reference_to_a_secret_along(value: str) -> None:
         "name": "SHOP_TOKEN",
         "dollar": "$",
     }
-    scope = Scope(roots={"parameters": values})
+    scope = ExpressionScope(roots={"parameters": values})
     with pytest.raises(BadExpression, match="has to stand in the document"):
         compiled({"h": value}, "parameters").fill(scope)

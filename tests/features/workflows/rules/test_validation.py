@@ -203,9 +203,9 @@ def test_a_number_without_end_is_a_problem_like_any_other() -> None:
 def test_a_document_may_hold_so_many_expressions_and_so_deep_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(validation, "MOST_EXPRESSIONS", 200)
+    monkeypatch.setattr(validation, "MAX_EXPRESSIONS", 200)
     work = {"task_type": "work"}
-    many = ["${run.id}"] * validation.MOST_EXPRESSIONS
+    many = ["${run.id}"] * validation.MAX_EXPRESSIONS
     assert problems({"a": {**work, "parameters": {"x": [*many[1:], "$${no}"]}}}) == []
     (problem,) = problems({"a": {**work, "parameters": {"x": many}, "when": "1 < 2"}})
     assert (problem.field, problem.message) == ("steps", "has 201 expressions")

@@ -17,7 +17,7 @@ from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 
 DAY_S: Final = 86_400.0
-MOST_SILENCES: Final = 50
+MAX_SILENCES: Final = 50
 OF_PROJECTS: Final = frozenset({Source.EVENTS, Source.ERROR_SHARE})
 _TIMES: Final = {"for_s": DAY_S, "clear_s": DAY_S, "group_s": 3600.0, "repeat_s": 30 * DAY_S}
 

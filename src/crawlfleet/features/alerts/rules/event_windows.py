@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from crawlfleet.features.alerts.model import AlertRule, Source
-from crawlfleet.features.alerts.rules.states import MOST_SUBJECTS, OF_ALERTS, Observation
+from crawlfleet.features.alerts.rules.states import MAX_SUBJECTS, OF_ALERTS, Observation
 from crawlfleet.model.event import Event
 
 STEP_S: Final = 5.0
@@ -24,7 +24,7 @@ class _Step:
         self.subjects: dict[str, None] = {}
 
 
-class Windows:
+class EventWindows:
     """One window for each rule; what is older is forgotten."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Windows:
                 return Observation()
             return Observation(value=bad / total, count=bad)
         subjects = dict.fromkeys(subject for step in steps for subject in step.subjects)
-        named = tuple(subjects)[:MOST_SUBJECTS]
+        named = tuple(subjects)[:MAX_SUBJECTS]
         return Observation(value=float(bad), subjects=named, count=len(subjects))
 
     def _concerned(self, kind: str) -> Iterator[tuple[AlertRule, bool]]:
@@ -88,5 +88,5 @@ class Windows:
         step = steps[-1]
         step.total += 1
         step.bad += bad
-        if rule.source is Source.EVENTS and len(step.subjects) < MOST_SUBJECTS:
+        if rule.source is Source.EVENTS and len(step.subjects) < MAX_SUBJECTS:
             step.subjects[event.subject] = None

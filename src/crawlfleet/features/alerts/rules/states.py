@@ -16,7 +16,7 @@ from crawlfleet.features.alerts.model import AlertRule, AlertState, AlertStatus,
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 
-MOST_SUBJECTS: Final = 20
+MAX_SUBJECTS: Final = 20
 """More are counted, not named."""
 MORE_EVERY_S: Final = 300.0
 """Of further things, people are told no oftener."""
@@ -101,7 +101,7 @@ def _moved(rule: AlertRule, seen: Observation, now: float) -> AlertState:
         fresh = msgspec.structs.replace(
             state,
             value=seen.value or 0.0,
-            subjects=seen.subjects[:MOST_SUBJECTS],
+            subjects=seen.subjects[:MAX_SUBJECTS],
             count=max(seen.count, len(seen.subjects)),
         )
         match state.status:

@@ -21,7 +21,7 @@ from cronsim import CronSim, CronSimError
 from crawlfleet.errors import FieldProblem
 
 FIELD: Final = "cron"
-LONGEST: Final = 200
+MAX_CRON_CHARS: Final = 200
 ALIASES: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -102,8 +102,10 @@ class Cron(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1024)
 def read(text: str) -> Cron | FieldProblem:
     """The expression, or what is wrong with it: which field, at which character, what to write."""
-    if len(text) > LONGEST:
-        return _problem(text[:LONGEST], "is too long", f"use at most {LONGEST} characters")
+    if len(text) > MAX_CRON_CHARS:
+        return _problem(
+            text[:MAX_CRON_CHARS], "is too long", f"use at most {MAX_CRON_CHARS} characters"
+        )
     words = [*_WORD.finditer(text)]
     if len(words) == 1 and words[0].group().startswith("@"):
         return _alias(words[0].group(), text)

@@ -1,10 +1,9 @@
 """What a schedule does now: which due instants start something, and what becomes of the others.
 
-A decision covers everything that is late, in order. It comes out as a `Verdict`: the schedule with
-its cursor moved, the firings that start nothing, and those that are to start a task or the run of a
-workflow. Whoever asked then tries to make these and has the whole written as one change. The cursor
-and the firings are in that change, so that a due instant is dealt with once, by whomever, or not at
-all.
+A decision covers everything that is late, in order. It comes out as a `FiringPlan`: the schedule
+with its cursor moved, the firings that start nothing, and those that are to start a task or the run
+of a workflow. The caller then tries to make these and commits the whole as one change. The cursor
+and the firings are in that change, so that a due instant is dealt with once, or not at all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from crawlfleet.features.schedules.model import (
     Outcome,
     Overlap,
     Schedule,
-    Waiting,
+    WaitingFiring,
     firing_id,
 )
 from crawlfleet.features.schedules.rules.recurrence import Recurrence, put_off_by
@@ -27,9 +26,9 @@ from crawlfleet.features.workflows.model import Run
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 
-MOST_STARTS: Final = 100
+MAX_STARTS: Final = 100
 """What one decision starts at most, where each due instant is to have its own."""
-MOST_LOOKED_AT: Final = 2_000
+MAX_LOOKED_AT: Final = 2_000
 """Due instants that are looked at in one go: nobody else runs meanwhile."""
 
 
@@ -44,7 +43,7 @@ class Span(msgspec.Struct, frozen=True):
         return Span(self.first, due, self.count + 1)
 
 
-class Late(msgspec.Struct, frozen=True, kw_only=True):
+class LateFirings(msgspec.Struct, frozen=True, kw_only=True):
     """The due instants since the cursor whose time has come."""
 
     missed: Span | None = None
@@ -57,20 +56,20 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there may be others behind it, so that nothing can be decided yet."""
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class FiringStart(msgspec.Struct, frozen=True, kw_only=True):
     """A firing that is to start a task, or a run."""
 
     firing: Firing
     """As it will be if it does; without the id of what it starts."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class FiringPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done about a schedule."""
 
     schedule: Schedule
     """As it will be, but for what is started."""
     firings: tuple[Firing, ...] = ()
-    starts: tuple[Start, ...] = ()
+    starts: tuple[FiringStart, ...] = ()
 
 
 def starts_at(schedule: Schedule, due: float) -> float:
@@ -78,17 +77,22 @@ def starts_at(schedule: Schedule, due: float) -> float:
     return due + put_off_by(schedule.rule, schedule.id, schedule.edition, due)
 
 
-def look(schedule: Schedule, recurrence: Recurrence, now: float, so_far: Late = Late()) -> Late:  # noqa: B008 (frozen)
+def look(
+    schedule: Schedule,
+    recurrence: Recurrence,
+    now: float,
+    so_far: LateFirings = LateFirings(),  # noqa: B008 (frozen)
+) -> LateFirings:
     """What is late, a portion at a time: ask again with the answer for as long as there is more."""
     rule = schedule.rule
     missed, timely, through = so_far.missed, [*so_far.timely], so_far.through
     later = recurrence.after(schedule.cursor if through is None else through)
     for looked_at, due in enumerate(later):
         begin = starts_at(schedule, due)
-        if begin > now or (not rule.coalesce and len(timely) == MOST_STARTS):
+        if begin > now or (not rule.coalesce and len(timely) == MAX_STARTS):
             break
-        if looked_at == MOST_LOOKED_AT:
-            return Late(missed=missed, timely=tuple(timely), through=through, more=True)
+        if looked_at == MAX_LOOKED_AT:
+            return LateFirings(missed=missed, timely=tuple(timely), through=through, more=True)
         through = due
         if rule.misfire_grace_s is not None and now - begin > rule.misfire_grace_s:
             missed = Span(due, due) if missed is None else missed.with_one_more(due)
@@ -96,20 +100,22 @@ def look(schedule: Schedule, recurrence: Recurrence, now: float, so_far: Late = 
             timely[0] = timely[0].with_one_more(due)
         else:
             timely.append(Span(due, due))
-    return Late(missed=missed, timely=tuple(timely), through=through)
+    return LateFirings(missed=missed, timely=tuple(timely), through=through)
 
 
-def decide(schedule: Schedule, late: Late, *, now: float, running: Sequence[str]) -> Verdict | None:
+def decide(
+    schedule: Schedule, late: LateFirings, *, now: float, running: Sequence[str]
+) -> FiringPlan | None:
     """What becomes of what is late, and of the firing that waits; `None` when nothing is to do.
 
     `running` are those of the schedule's tasks and runs that have not ended.
     """
     firings: list[Firing] = []
-    starts: list[Start] = []
+    starts: list[FiringStart] = []
     waiting = schedule.waiting
     room = schedule.rule.max_instances - len(running)
     if waiting is not None and room > 0:
-        starts.append(Start(firing=_from_waiting(schedule, waiting, now)))
+        starts.append(FiringStart(firing=_from_waiting(schedule, waiting, now)))
         waiting = None
         room -= 1
     if late.missed is not None:
@@ -117,10 +123,10 @@ def decide(schedule: Schedule, late: Late, *, now: float, running: Sequence[str]
     for span in late.timely:
         firing = _firing(schedule, span, Outcome.STARTED, now)
         if room > 0:
-            starts.append(Start(firing=firing))
+            starts.append(FiringStart(firing=firing))
             room -= 1
         elif schedule.rule.overlap is Overlap.QUEUE and waiting is None:
-            waiting = Waiting(
+            waiting = WaitingFiring(
                 due_at=span.last,
                 edition=schedule.edition,
                 count=span.count,
@@ -141,19 +147,19 @@ def decide(schedule: Schedule, late: Late, *, now: float, running: Sequence[str]
         running=tuple(running),
         version=schedule.version + 1,
     )
-    return Verdict(schedule=moved, firings=tuple(firings), starts=tuple(starts))
+    return FiringPlan(schedule=moved, firings=tuple(firings), starts=tuple(starts))
 
 
-def run_now(schedule: Schedule, *, now: float, running: Sequence[str], cause: str) -> Verdict:
+def run_now(schedule: Schedule, *, now: float, running: Sequence[str], cause: str) -> FiringPlan:
     """The firing that somebody asks for, beside the rule."""
     firing = _firing(schedule, Span(now, now), Outcome.STARTED, now, Origin.RUN)
     moved = replace(schedule, running=tuple(running), version=schedule.version + 1)
-    return Verdict(schedule=moved, starts=(Start(firing=replace(firing, reason=cause)),))
+    return FiringPlan(schedule=moved, starts=(FiringStart(firing=replace(firing, reason=cause)),))
 
 
 def fill_back(
     schedule: Schedule, dues: Iterable[float], known: Iterable[Firing], *, now: float, cause: str
-) -> Verdict:
+) -> FiringPlan:
     """A firing for each of these instants that has not started anything, whatever runs.
 
     `known` are the firings that there are of these instants, whoever asked for them.
@@ -164,28 +170,27 @@ def fill_back(
         for each in there.values()
         if each.outcome in _UNDER_WAY and each.origin is not Origin.RUN
     }
-    starts: list[Start] = []
+    starts: list[FiringStart] = []
     for due in dues:
         if round(due, 3) in begun:
             continue
         firing = _firing(schedule, Span(due, due), Outcome.STARTED, now, Origin.BACKFILL)
         refused = there.get(firing.id)
         version = 1 if refused is None else refused.version + 1
-        starts.append(Start(firing=replace(firing, reason=cause, version=version)))
+        starts.append(FiringStart(firing=replace(firing, reason=cause, version=version)))
     moved = replace(schedule, version=schedule.version + 1)
-    return Verdict(schedule=moved, starts=tuple(starts))
+    return FiringPlan(schedule=moved, starts=tuple(starts))
 
 
 _UNDER_WAY: Final = frozenset({Outcome.STARTED, Outcome.QUEUED})
 
 
 def settle(
-    verdict: Verdict,
+    verdict: FiringPlan,
     made: Sequence[Change | str],
     *,
     now: float,
     cause: str,
-    epoch: int | None = None,
 ) -> Change:
     """All of a verdict as one change; `made` has what each starts, or why it starts nothing."""
     started: list[Firing] = []
@@ -217,7 +222,6 @@ def settle(
             *(_event(schedule, firing, now, cause) for firing in firings),
             *(event for work in works for event in work.events),
         ),
-        epoch=epoch,
     )
 
 
@@ -246,7 +250,7 @@ def _missed(schedule: Schedule, span: Span, now: float) -> Firing:
     )
 
 
-def _from_waiting(schedule: Schedule, waiting: Waiting, now: float) -> Firing:
+def _from_waiting(schedule: Schedule, waiting: WaitingFiring, now: float) -> Firing:
     """The row of the firing that waited, in its second version."""
     return Firing(
         id=firing_id(schedule.id, waiting.edition, waiting.due_at),
@@ -262,7 +266,7 @@ def _from_waiting(schedule: Schedule, waiting: Waiting, now: float) -> Firing:
     )
 
 
-def _no_room(schedule: Schedule, running: Sequence[str], waiting: Waiting | None) -> str:
+def _no_room(schedule: Schedule, running: Sequence[str], waiting: WaitingFiring | None) -> str:
     most = schedule.rule.max_instances
     beside = ", and one waits already" if waiting is not None else ""
     if not running:

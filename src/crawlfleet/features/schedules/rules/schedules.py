@@ -17,14 +17,14 @@ from crawlfleet.errors import FieldProblem
 from crawlfleet.features.schedules.model import Rule, Schedule, ScheduleStatus, WorkflowCall
 from crawlfleet.features.schedules.rules import cron
 from crawlfleet.features.schedules.rules.recurrence import FURTHEST, Recurrence
-from crawlfleet.features.schedules.views import MOST_INSTANCES, SchedulePatch, ScheduleRequest
+from crawlfleet.features.schedules.views import MAX_INSTANCES, SchedulePatch, ScheduleRequest
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.task import EMPTY_OBJECT
 
 YEAR_S: Final = 366 * 86_400.0
-LONGEST_JITTER_S: Final = 86_400.0
+MAX_JITTER_S: Final = 86_400.0
 RULE_FIELDS: Final = tuple(Rule.__struct_fields__)
 _INSTANTS: Final = ("start_at", "end_at")
 SET_BACK_S: Final = 60.0
@@ -165,11 +165,11 @@ def _window(rule: Rule) -> Iterator[FieldProblem]:
 
 
 def _limits(rule: Rule) -> Iterator[FieldProblem]:
-    if not 1 <= rule.max_instances <= MOST_INSTANCES:
-        yield _out_of_range("max_instances", rule.max_instances, 1, MOST_INSTANCES)
+    if not 1 <= rule.max_instances <= MAX_INSTANCES:
+        yield _out_of_range("max_instances", rule.max_instances, 1, MAX_INSTANCES)
     if rule.misfire_grace_s is not None and not 1 <= rule.misfire_grace_s <= YEAR_S:
         yield _out_of_range("misfire_grace_s", rule.misfire_grace_s, 1, YEAR_S)
-    longest = min(LONGEST_JITTER_S, LONGEST_JITTER_S if rule.every_s is None else rule.every_s)
+    longest = min(MAX_JITTER_S, MAX_JITTER_S if rule.every_s is None else rule.every_s)
     if not 0 <= rule.jitter_s <= longest:
         yield _out_of_range("jitter_s", rule.jitter_s, 0, max(longest, 0))
 

@@ -27,15 +27,15 @@ from crawlfleet.features.workflows.model import Run, RunStep
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import PROGRESSED, TERMINAL, RetryPolicy, Task, TaskStatus
-from crawlfleet.ports.sender import Parcel, Sent
+from crawlfleet.ports.sender import OutgoingMessage, SendResult
 
-MOST_BODY_BYTES: Final = 65_536
+MAX_BODY_BYTES: Final = 65_536
 """A result that makes it longer is left out: the receiver can read the task."""
-LONGEST_ERROR: Final = 500
+MAX_ERROR: Final = 500
 WHEN: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 ENDS: Final = frozenset(map(str, TERMINAL))
 RESTS_FROM: Final = 5
-LONGEST_REST_S: Final = 60.0
+MAX_REST_S: Final = 60.0
 
 
 def delivery_of(
@@ -67,7 +67,7 @@ def delivery_of(
         body = _of_task(id, event, task)
     else:
         body = msgspec.json.encode({"id": id, "webhook": webhook.name, "event": _plain(event)})
-        if len(body) > MOST_BODY_BYTES:
+        if len(body) > MAX_BODY_BYTES:
             slim = {**_plain(event), "details": {}, "details_omitted": True}
             body = msgspec.json.encode({"id": id, "webhook": webhook.name, "event": slim})
     return Delivery(
@@ -123,19 +123,19 @@ def _of_task(id: str, event: Event, task: Task) -> bytes:
     told["error"] = task.error if ended else None
     result = task.result if ended else None
     body = msgspec.json.encode({**told, "result": result, "result_omitted": False})
-    if len(body) > MOST_BODY_BYTES:
+    if len(body) > MAX_BODY_BYTES:
         body = msgspec.json.encode({**told, "result": None, "result_omitted": True})
     return body
 
 
-def parcel_of(webhook: Webhook, delivery: Delivery, *, now: float) -> Parcel:
+def parcel_of(webhook: Webhook, delivery: Delivery, *, now: float) -> OutgoingMessage:
     """What goes out for a delivery at this moment."""
     body = bytes(delivery.body)
     if webhook.format is Format.EMAIL:
         title, text = letter_of(msgspec.json.decode(body))
-        return Parcel(id=delivery.id, url=webhook.url, title=title, body=text.encode())
+        return OutgoingMessage(id=delivery.id, url=webhook.url, title=title, body=text.encode())
     timestamp = int(now)
-    return Parcel(
+    return OutgoingMessage(
         id=delivery.id,
         url=_address(webhook, delivery),
         headers=(
@@ -165,7 +165,7 @@ def receiver_of(delivery: Delivery) -> str:
     return f"{delivery.webhook_id} {callbacks.receiver(delivery.url)}"
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryRetries(msgspec.Struct, frozen=True, kw_only=True):
     """How often a delivery is tried, and after which waits."""
 
     max_attempts: int
@@ -175,8 +175,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 def attempted(
     delivery: Delivery,
-    sent: Sent,
-    patience: Patience,
+    sent: SendResult,
+    patience: DeliveryRetries,
     *,
     project_id: str | None,
     now: float,
@@ -189,14 +189,14 @@ def attempted(
         attempts=delivery.attempts + 1,
         last_at=now,
         last_status=sent.status,
-        last_error="" if sent.delivered else sent.error[:LONGEST_ERROR],
+        last_error="" if sent.delivered else sent.error[:MAX_ERROR],
         version=delivery.version + 1,
     )
     if sent.delivered:
         done = msgspec.structs.replace(tried, status=DeliveryStatus.DELIVERED, settled_at=now)
         return Change(rows=(done,))
     if sent.is_final or tried.attempts >= patience.max_attempts:
-        why = sent.error[:LONGEST_ERROR] or "no answer"
+        why = sent.error[:MAX_ERROR] or "no answer"
         cause = f"attempt {tried.attempts}: {why}"
         return given_up(tried, project_id=project_id, now=now, cause=cause)
     policy = RetryPolicy(initial_delay_s=patience.first_s, max_delay_s=patience.longest_s)
@@ -250,7 +250,7 @@ def rest_s(failures: int) -> float:
     """How long a receiver is left alone that has failed so often without a success between."""
     if failures < RESTS_FROM:
         return 0.0
-    return min(2.0 ** min(failures - RESTS_FROM, 10), LONGEST_REST_S)
+    return min(2.0 ** min(failures - RESTS_FROM, 10), MAX_REST_S)
 
 
 def _event(what: str, delivery: Delivery, project_id: str | None, now: float, cause: str) -> Event:

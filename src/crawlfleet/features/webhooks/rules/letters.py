@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-LONGEST_TITLE: Final = 150
-LONGEST_VALUE: Final = 2_000
+MAX_TITLE: Final = 150
+MAX_VALUE: Final = 2_000
 
 
 def letter_of(told: dict[str, Any]) -> tuple[str, str]:
@@ -31,12 +31,12 @@ def letter_of(told: dict[str, Any]) -> tuple[str, str]:
         "",
         f"{told['webhook']}, {told['id']}",
     ]
-    return _line(f"crawlfleet {title}")[:LONGEST_TITLE], "\n".join(lines) + "\n"
+    return _line(f"crawlfleet {title}")[:MAX_TITLE], "\n".join(lines) + "\n"
 
 
 def _facts(values: dict[str, Any]) -> list[str]:
     return [
-        f"{_line(name)}: {_line(_worded(value))[:LONGEST_VALUE]}"
+        f"{_line(name)}: {_line(_worded(value))[:MAX_VALUE]}"
         for name, value in values.items()
         if value not in (None, "", [], {})
     ]

@@ -18,9 +18,9 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.task import Task
 from crawlfleet.ports.sender import recipients
 
-LONGEST_URL: Final = 2000
-MOST_KINDS: Final = 50
-MOST_RECIPIENTS: Final = 20
+MAX_URL: Final = 2000
+MAX_KINDS: Final = 50
+MAX_RECIPIENTS: Final = 20
 KIND: Final = re.compile(r"[a-z][a-z_]*(\.[a-z_]*)?\Z")
 ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+\Z")
 UNHEARD: Final = ("delivery.", "webhook.")
@@ -89,11 +89,11 @@ def _callback_problems(wanted: WebhookRequest | Webhook) -> Iterator[FieldProble
 
 
 def _kind_problems(kinds: tuple[str, ...], format: Format) -> Iterator[FieldProblem]:
-    if len(kinds) > MOST_KINDS:
+    if len(kinds) > MAX_KINDS:
         yield FieldProblem(
-            field="kinds", message="has too many entries", remedy=f"name {MOST_KINDS} at most"
+            field="kinds", message="has too many entries", remedy=f"name {MAX_KINDS} at most"
         )
-    for number, kind in enumerate(kinds[:MOST_KINDS]):
+    for number, kind in enumerate(kinds[:MAX_KINDS]):
         if not KIND.match(kind):
             yield FieldProblem(
                 field=f"kinds.{number}",
@@ -135,8 +135,8 @@ def web_problem(url: str) -> tuple[str, str] | None:
         )
     if parts.fragment:
         return "has a fragment", "leave out what follows the #"
-    if len(url) > LONGEST_URL:
-        return "is too long", f"use at most {LONGEST_URL} characters"
+    if len(url) > MAX_URL:
+        return "is too long", f"use at most {MAX_URL} characters"
     return None
 
 
@@ -145,8 +145,8 @@ def _mail_problem(url: str) -> tuple[str, str] | None:
     usable = url.startswith("mailto:") and url.isprintable() and " " not in url
     if not usable or not all(map(ADDRESS.match, addresses)):
         return "is not where letters go", "use such as mailto:ops@example.org,ann@example.org"
-    if len(addresses) > MOST_RECIPIENTS:
-        return "names too many people", f"name {MOST_RECIPIENTS} at most, or a mailing list"
+    if len(addresses) > MAX_RECIPIENTS:
+        return "names too many people", f"name {MAX_RECIPIENTS} at most, or a mailing list"
     return None
 
 

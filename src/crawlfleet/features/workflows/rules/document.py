@@ -7,7 +7,7 @@ import msgspec
 from crawlfleet.core.text.decode_errors import field_problem
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.workflows.model import (
-    MOST_STEPS,
+    MAX_STEPS,
     Parameter,
     Step,
     TaskOptions,
@@ -15,8 +15,8 @@ from crawlfleet.features.workflows.model import (
 )
 from crawlfleet.model.project import DEFAULT_PROJECT
 
-MOST_PROBLEMS: Final = 20
-MOST_BYTES: Final = 8_000_000
+MAX_PROBLEMS: Final = 20
+MAX_BYTES: Final = 8_000_000
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,13 +38,13 @@ def read(
     With `own` it has to be of that project, which it need not name.
     """
     prefix = f"{within}." if within else ""
-    if len(raw) > MOST_BYTES:
+    if len(raw) > MAX_BYTES:
         return None, [
             FieldProblem(
                 field=within or "(body)",
                 value=len(raw),
                 message=f"has {len(raw)} bytes",
-                remedy=f"use at most {MOST_BYTES}; for_each makes many instances of one step",
+                remedy=f"use at most {MAX_BYTES}; for_each makes many instances of one step",
             )
         ]
     try:
@@ -65,13 +65,13 @@ def read(
                 remedy=f"use {own!r}, or leave it out",
             )
         ]
-    if len(frame.steps) > MOST_STEPS:
+    if len(frame.steps) > MAX_STEPS:
         return None, [
             FieldProblem(
                 field=f"{prefix}steps",
                 value=len(frame.steps),
                 message=f"has {len(frame.steps)} steps",
-                remedy=f"use at most {MOST_STEPS}; for_each makes many instances of one step",
+                remedy=f"use at most {MAX_STEPS}; for_each makes many instances of one step",
             )
         ]
     problems: list[FieldProblem] = []
@@ -101,7 +101,7 @@ def _each(
         try:
             found[name] = decoder.decode(raw)
         except msgspec.ValidationError as error:
-            if len(problems) < MOST_PROBLEMS:
+            if len(problems) < MAX_PROBLEMS:
                 problems.append(field_problem(error, kind, within=f"{within}.{name[:64]}"))
         except RecursionError:
             problems.append(_too_deep(f"{within}.{name[:64]}"))

@@ -14,19 +14,19 @@ import msgspec
 
 from crawlfleet.core.tasks.admission import MAX_PARAMETERS_BYTES
 from crawlfleet.features.workflows.model import (
-    MOST_INSTANCES,
+    MAX_INSTANCES,
     SETTLED,
     On,
     RunStatus,
     StepStatus,
 )
-from crawlfleet.features.workflows.rules.language.evaluation import Scope, evaluate
+from crawlfleet.features.workflows.rules.language.evaluation import ExpressionScope, evaluate
 from crawlfleet.features.workflows.rules.language.functions import described
 from crawlfleet.features.workflows.rules.language.syntax import BadExpression
 from crawlfleet.features.workflows.rules.language.template import IN_A_SINK, Room, Template
-from crawlfleet.features.workflows.rules.plan import Plan, PlannedStep
+from crawlfleet.features.workflows.rules.plan import PlannedStep, WorkflowPlan
 
-MOST_BYTES: Final = 64_000_000
+MAX_BYTES: Final = 64_000_000
 """Of the parameters of all instances of a step."""
 WORK_OF_INSTANCE: Final = 30
 """What each instance adds to what a step may spend: some fields of its own."""
@@ -37,28 +37,28 @@ _MEETS: Final = {
 }
 
 
-class Begin(msgspec.Struct, frozen=True):
+class StartStep(msgspec.Struct, frozen=True):
     """A task for each of these parameters; the step has ended when there are none."""
 
     parameters: tuple[msgspec.Raw, ...]
 
 
-class Skip(msgspec.Struct, frozen=True):
+class SkipStep(msgspec.Struct, frozen=True):
     """Nothing is done for it."""
 
     reason: str
 
 
-class Fail(msgspec.Struct, frozen=True):
+class FailStep(msgspec.Struct, frozen=True):
     """It cannot begin."""
 
     reason: str
 
 
-Verdict = Begin | Skip | Fail
+Verdict = StartStep | SkipStep | FailStep
 
 
-class Decision(msgspec.Struct, frozen=True):
+class StepDecision(msgspec.Struct, frozen=True):
     """What becomes of a step that nothing holds up any more."""
 
     step: PlannedStep
@@ -68,20 +68,20 @@ class Decision(msgspec.Struct, frozen=True):
     def status(self) -> StepStatus:
         """The state that the step has from now on."""
         match self.verdict:
-            case Begin(parameters=()):
+            case StartStep(parameters=()):
                 return StepStatus.COMPLETED
-            case Begin():
+            case StartStep():
                 return StepStatus.RUNNING
-            case Skip():
+            case SkipStep():
                 return StepStatus.SKIPPED
             case _:
                 return StepStatus.FAILED
 
 
-class Course:
+class RunProgress:
     """How far a run has come. One caller feeds it, and asks it what to do."""
 
-    def __init__(self, plan: Plan, statuses: Mapping[int, StepStatus] = {}) -> None:
+    def __init__(self, plan: WorkflowPlan, statuses: Mapping[int, StepStatus] = {}) -> None:
         """`statuses` are those of the steps that do not wait."""
         self.plan = plan
         self._statuses = [statuses.get(step.place, StepStatus.WAITING) for step in plan.steps]
@@ -122,11 +122,11 @@ class Course:
                 return f"{self.plan.steps[before].name} is {status}, and it follows on {on}"
         return None
 
-    def decide(self, step: PlannedStep, scope: Scope) -> Decision:
+    def decide(self, step: PlannedStep, scope: ExpressionScope) -> StepDecision:
         """What becomes of a step, by the values of those that it speaks of."""
         reason = self.unmet(step)
-        verdict = judge(step, scope) if reason is None else Skip(reason)
-        decision = Decision(step, verdict)
+        verdict = judge(step, scope) if reason is None else SkipStep(reason)
+        decision = StepDecision(step, verdict)
         self._put(step.place, decision.status)
         return decision
 
@@ -155,7 +155,7 @@ class Course:
             self._spoilt[status] += 1
 
 
-def judge(step: PlannedStep, scope: Scope) -> Verdict:
+def judge(step: PlannedStep, scope: ExpressionScope) -> Verdict:
     """What becomes of a step whose dependencies are met."""
     try:
         if step.when is not None:
@@ -163,30 +163,30 @@ def judge(step: PlannedStep, scope: Scope) -> Verdict:
             if not isinstance(wanted, bool):
                 raise BadExpression(f"is {described(wanted)}", "it has to be true or false")
             if not wanted:
-                return Skip(f"its condition is not met: {_short(step.step.when)}")
+                return SkipStep(f"its condition is not met: {_short(step.step.when)}")
     except BadExpression as problem:
-        return Fail(f"when: {problem.message}; {problem.remedy}")
+        return FailStep(f"when: {problem.message}; {problem.remedy}")
     if step.items is None:
         return _begin(step, [scope])
     try:
         items = _items(step.items, scope)
     except BadExpression as problem:
-        return Fail(f"for_each: {problem.message}; {problem.remedy}")
+        return FailStep(f"for_each: {problem.message}; {problem.remedy}")
     return _begin(step, _scopes(items, scope))
 
 
-def _items(source: Any, scope: Scope) -> list[Any]:
+def _items(source: Any, scope: ExpressionScope) -> list[Any]:
     found = source.fill(scope) if isinstance(source, Template) else evaluate(source, scope)
     if not isinstance(found, list):
         raise BadExpression(f"is {described(found)}", "it has to be a list")
-    if len(found) > MOST_INSTANCES:
+    if len(found) > MAX_INSTANCES:
         raise BadExpression(
-            f"has {len(found)} elements", f"use at most {MOST_INSTANCES}, such as by chunk()"
+            f"has {len(found)} elements", f"use at most {MAX_INSTANCES}, such as by chunk()"
         )
     return found
 
 
-def _scopes(items: list[Any], scope: Scope) -> Iterable[Scope]:
+def _scopes(items: list[Any], scope: ExpressionScope) -> Iterable[ExpressionScope]:
     """The same scope for each, since they share what may be spent."""
     outside = scope.roots
     for index, item in enumerate(items):
@@ -196,7 +196,7 @@ def _scopes(items: list[Any], scope: Scope) -> Iterable[Scope]:
     scope.roots = outside
 
 
-def _begin(step: PlannedStep, scopes: Iterable[Scope]) -> Verdict:
+def _begin(step: PlannedStep, scopes: Iterable[ExpressionScope]) -> Verdict:
     made: list[msgspec.Raw] = []
     size = 0
     same = None if step.parameters.nodes else _encoded(step.parameters.value)
@@ -204,12 +204,12 @@ def _begin(step: PlannedStep, scopes: Iterable[Scope]) -> Verdict:
         try:
             raw = same or _encoded(step.parameters.fill(scope, Room(MAX_PARAMETERS_BYTES)))
         except BadExpression as problem:
-            return Fail(f"parameters: {problem.message}; {problem.remedy}")
+            return FailStep(f"parameters: {problem.message}; {problem.remedy}")
         size += len(memoryview(raw))
-        if len(memoryview(raw)) > MAX_PARAMETERS_BYTES or size > MOST_BYTES:
-            return Fail(f"parameters: come to {size} bytes; {IN_A_SINK}")
+        if len(memoryview(raw)) > MAX_PARAMETERS_BYTES or size > MAX_BYTES:
+            return FailStep(f"parameters: come to {size} bytes; {IN_A_SINK}")
         made.append(raw)
-    return Begin(tuple(made))
+    return StartStep(tuple(made))
 
 
 def _encoded(value: Any) -> msgspec.Raw:

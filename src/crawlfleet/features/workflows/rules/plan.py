@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.features.workflows.model import On, Step, WorkflowDocument
-from crawlfleet.features.workflows.rules.language.syntax import Node
+from crawlfleet.features.workflows.rules.language.syntax import Expression
 from crawlfleet.features.workflows.rules.language.template import Template, compiled, whole
 from crawlfleet.features.workflows.rules.language.types import OF_RESULTS, references
 
@@ -23,8 +23,8 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     step: Step
     dependencies: tuple[tuple[int, On], ...]
     dependents: tuple[int, ...]
-    when: Node | None
-    items: Node | Template | None
+    when: Expression | None
+    items: Expression | Template | None
     """Of `for_each`."""
     parameters: Template
     spoken_of: frozenset[int]
@@ -33,7 +33,7 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     """Those of them whose results have to be read."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class WorkflowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All steps of a document in their order."""
 
     document: WorkflowDocument
@@ -51,14 +51,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class ExpressionParts(msgspec.Struct, frozen=True, kw_only=True):
     """The expressions of a step."""
 
-    when: Node | None
-    items: Node | Template | None
+    when: Expression | None
+    items: Expression | Template | None
     parameters: Template
 
-    def nodes(self) -> list[tuple[str, Node]]:
+    def nodes(self) -> list[tuple[str, Expression]]:
         """All of them, each with its path within the step."""
         found = [*self.parameters.nodes]
         if self.when is not None:
@@ -70,10 +70,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def parts_of(step: Step) -> Parts:
+def parts_of(step: Step) -> ExpressionParts:
     """The expressions of a step; raises `BadExpression`."""
     items: Any = step.for_each
-    return Parts(
+    return ExpressionParts(
         when=None if step.when is None else whole(step.when),
         items=whole(items)
         if isinstance(items, str)
@@ -84,7 +84,7 @@ def parts_of(step: Step) -> Parts:
     )
 
 
-def plan_of(document: WorkflowDocument) -> Plan:
+def plan_of(document: WorkflowDocument) -> WorkflowPlan:
     """The plan of a document without problems."""
     places = {name: place for place, name in enumerate(document.steps)}
     before = [dependencies_of(step, places) for step in document.steps.values()]
@@ -110,7 +110,7 @@ def plan_of(document: WorkflowDocument) -> Plan:
                 read=frozenset(places[step] for step, field in spoken_of if field in OF_RESULTS),
             )
         )
-    return Plan(document=document, steps=tuple(steps), places=places)
+    return WorkflowPlan(document=document, steps=tuple(steps), places=places)
 
 
 def dependencies_of(step: Step, places: Mapping[str, int]) -> tuple[tuple[int, On], ...]:

@@ -19,7 +19,7 @@ from crawlfleet.features.workflows.model import (
     step_row_id,
     version_row_id,
 )
-from crawlfleet.features.workflows.rules.plan import Plan
+from crawlfleet.features.workflows.rules.plan import WorkflowPlan
 from crawlfleet.features.workflows.rules.requests import task_id
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
@@ -27,7 +27,7 @@ from crawlfleet.model.task import Callback, StepRef
 
 KEY_LASTS_S: Final = 7 * 86_400.0
 """So long the same idempotency key gives the same run."""
-MOST_NAMED: Final = 5
+MAX_NAMED: Final = 5
 UNDONE: Final = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
 
 
@@ -207,7 +207,9 @@ def moved_run(
     return moved, run_event(moved, run.status, now, cause)
 
 
-def ended_fields(plan: Plan, rows: Mapping[int, RunStep], status: RunStatus) -> dict[str, Any]:
+def ended_fields(
+    plan: WorkflowPlan, rows: Mapping[int, RunStep], status: RunStatus
+) -> dict[str, Any]:
     """What is kept of how the steps of a run have ended."""
     states = Counter(
         str(rows[step.place].status) if step.place in rows else str(StepStatus.WAITING)
@@ -221,9 +223,9 @@ def ended_fields(plan: Plan, rows: Mapping[int, RunStep], status: RunStatus) -> 
         for step in plan.steps
         if step.place in rows and rows[step.place].status in UNDONE and not step.step.optional
     ]
-    told = "; ".join(undone[:MOST_NAMED])
-    if len(undone) > MOST_NAMED:
-        told += f"; and {len(undone) - MOST_NAMED} more"
+    told = "; ".join(undone[:MAX_NAMED])
+    if len(undone) > MAX_NAMED:
+        told += f"; and {len(undone) - MAX_NAMED} more"
     return {"counts": dict(states), "error": "" if status is RunStatus.COMPLETED else told}
 
 
@@ -251,7 +253,7 @@ def status_of(statuses: Iterable[StepStatus]) -> StepStatus:
     return StepStatus.COMPLETED
 
 
-class Again(msgspec.Struct, frozen=True, kw_only=True):
+class RerunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is done again in a run that has ended."""
 
     retried: tuple[int, ...] = ()
@@ -260,23 +262,29 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
     """Steps that are decided on anew, with new tasks."""
 
 
-def again(plan: Plan, rows: Mapping[int, RunStep], chosen: Sequence[int]) -> Again:
+def again(plan: WorkflowPlan, rows: Mapping[int, RunStep], chosen: Sequence[int]) -> RerunPlan:
     """What to do again: the chosen steps and all after them, or what failed and all after it."""
     if chosen:
-        return Again(renewed=tuple(sorted(plan.downstream({*chosen}))))
+        return RerunPlan(renewed=tuple(sorted(plan.downstream({*chosen}))))
     undone = {place for place, row in rows.items() if row.status in UNDONE}
     after = {follower for place in undone for follower in plan.steps[place].dependents}
     renewed = plan.downstream(after)
     never = {step.place for step in plan.steps if step.place not in rows}
     retried = {place for place in undone - renewed if rows[place].count}
-    return Again(
+    return RerunPlan(
         retried=tuple(sorted(retried)),
         renewed=tuple(sorted((renewed | undone | never) - retried)),
     )
 
 
 def rerun(
-    run: Run, plan: Plan, rows: Mapping[int, RunStep], what: Again, *, now: float, by: str
+    run: Run,
+    plan: WorkflowPlan,
+    rows: Mapping[int, RunStep],
+    what: RerunPlan,
+    *,
+    now: float,
+    by: str,
 ) -> Change:
     """The change that lets an ended run go on."""
     moved, event = moved_run(
@@ -315,7 +323,7 @@ def rerun(
     return Change(rows=(moved, *steps), events=(event,))
 
 
-def counted(run: Run, plan: Plan, rows: Mapping[int, RunStep]) -> dict[str, int]:
+def counted(run: Run, plan: WorkflowPlan, rows: Mapping[int, RunStep]) -> dict[str, int]:
     """How many steps of a run are in which state."""
     return dict(Counter(status_in(run, rows.get(step.place)) for step in plan.steps))
 

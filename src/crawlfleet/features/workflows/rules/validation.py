@@ -19,36 +19,40 @@ from crawlfleet.core.tasks.admission import problems_of as task_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.workflows.model import Dependency, Kind, Parameter, Step, WorkflowDocument
 from crawlfleet.features.workflows.rules import requests
-from crawlfleet.features.workflows.rules.document import MOST_PROBLEMS
-from crawlfleet.features.workflows.rules.language.evaluation import Scope, TooMuchWork, evaluate
+from crawlfleet.features.workflows.rules.document import MAX_PROBLEMS
+from crawlfleet.features.workflows.rules.language.evaluation import (
+    ExpressionScope,
+    TooMuchWork,
+    evaluate,
+)
 from crawlfleet.features.workflows.rules.language.functions import WORDS, kind_of
-from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Node
+from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Expression
 from crawlfleet.features.workflows.rules.language.template import BadTemplate, Template
 from crawlfleet.features.workflows.rules.language.types import (
-    Surroundings,
+    TypeContext,
     is_settled,
     kind_at,
     references,
 )
-from crawlfleet.features.workflows.rules.plan import Parts, parts_of
+from crawlfleet.features.workflows.rules.plan import ExpressionParts, parts_of
 
 STEP_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
-MOST_DEPENDENCIES: Final = 200_000
+MAX_DEPENDENCIES: Final = 200_000
 """In a whole document."""
-MOST_EXPRESSIONS: Final = 50_000
+MAX_EXPRESSIONS: Final = 50_000
 """In a whole document: five for each of the most steps."""
 DEEPEST: Final = 100
 """Lists and objects within each other, in the values of a step."""
 WORK: Final = 50_000
 """For all constant expressions of a document together: what is beyond it shows when it runs."""
-LONGEST_DESCRIPTION: Final = 2_000
-MOST_NAMED: Final = 8
+MAX_DESCRIPTION: Final = 2_000
+MAX_NAMED: Final = 8
 """Of the steps of a cycle."""
 
 
 def problems_of(document: WorkflowDocument, rules: AdmissionRules) -> list[FieldProblem]:
     """What is wrong with a document; an empty list means that it may run."""
-    found = list(islice(chain(_names(document), _dependencies(document)), MOST_PROBLEMS))
+    found = list(islice(chain(_names(document), _dependencies(document)), MAX_PROBLEMS))
     # What follows speaks of the steps before a step, which there are not in a circle.
     if found:
         return found
@@ -56,7 +60,7 @@ def problems_of(document: WorkflowDocument, rules: AdmissionRules) -> list[Field
         return [cycle]
     if large := _too_large(document):
         return [large]
-    return list(islice(_steps(document, rules), MOST_PROBLEMS))
+    return list(islice(_steps(document, rules), MAX_PROBLEMS))
 
 
 def _names(document: WorkflowDocument) -> Iterator[FieldProblem]:
@@ -67,11 +71,11 @@ def _names(document: WorkflowDocument) -> Iterator[FieldProblem]:
             message="is not a valid name",
             remedy="use letters, digits, dot, dash and underscore, at most 64",
         )
-    if len(document.description) > LONGEST_DESCRIPTION:
+    if len(document.description) > MAX_DESCRIPTION:
         yield FieldProblem(
             field="description",
             message=f"has {len(document.description)} characters",
-            remedy=f"use at most {LONGEST_DESCRIPTION}",
+            remedy=f"use at most {MAX_DESCRIPTION}",
         )
     if not document.steps:
         yield FieldProblem(field="steps", message="is empty", remedy="add a step")
@@ -125,12 +129,12 @@ def _dependencies(document: WorkflowDocument) -> Iterator[FieldProblem]:
                 )
             seen.add(before)
         count += len(step.depends_on)
-    if count > MOST_DEPENDENCIES:
+    if count > MAX_DEPENDENCIES:
         yield FieldProblem(
             field="steps",
             value=count,
             message=f"has {count} dependencies",
-            remedy=f"use at most {MOST_DEPENDENCIES}; let steps meet in one that others wait for",
+            remedy=f"use at most {MAX_DEPENDENCIES}; let steps meet in one that others wait for",
         )
 
 
@@ -167,7 +171,7 @@ def _cycle(document: WorkflowDocument) -> FieldProblem | None:
         path[name] = None
         name = next(each for each in before_of(document.steps[name]) if each in left)
     circle = [*path][[*path].index(name) :][::-1]
-    shown = [*circle[:MOST_NAMED], *(["…"] if len(circle) > MOST_NAMED else []), circle[0]]
+    shown = [*circle[:MAX_NAMED], *(["…"] if len(circle) > MAX_NAMED else []), circle[0]]
     return FieldProblem(
         field=f"steps.{name}.depends_on",
         value=name,
@@ -193,13 +197,13 @@ def _too_large(document: WorkflowDocument) -> FieldProblem | None:
                     message=f"has more than {DEEPEST} lists and objects within each other",
                     remedy=f"use at most {DEEPEST}, or pass it on as a text",
                 )
-    if count <= MOST_EXPRESSIONS:
+    if count <= MAX_EXPRESSIONS:
         return None
     return FieldProblem(
         field="steps",
         value=count,
         message=f"has {count} expressions",
-        remedy=f"use at most {MOST_EXPRESSIONS}; for_each makes many instances of one step",
+        remedy=f"use at most {MAX_EXPRESSIONS}; for_each makes many instances of one step",
     )
 
 
@@ -222,7 +226,7 @@ def _steps(document: WorkflowDocument, rules: AdmissionRules) -> Iterator[FieldP
     spread = {name: step.for_each is not None for name, step in document.steps.items()}
     kinds = {name: parameter.type for name, parameter in document.parameters.items()}
     is_before = _ancestry(document)
-    scope = Scope(left=WORK)
+    scope = ExpressionScope(left=WORK)
     for name, step in document.steps.items():
         path = f"steps.{name}"
         try:
@@ -230,8 +234,8 @@ def _steps(document: WorkflowDocument, rules: AdmissionRules) -> Iterator[FieldP
         except BadExpression as problem:
             yield _told(f"{path}.{_where(step, problem)}", problem)
             continue
-        around = Surroundings(spread=spread, parameters=kinds, is_instance=spread[name])
-        outside = Surroundings(spread=spread, parameters=kinds, is_instance=False)
+        around = TypeContext(spread=spread, parameters=kinds, is_instance=spread[name])
+        outside = TypeContext(spread=spread, parameters=kinds, is_instance=False)
         for field, node in parts.nodes():
             inner = around if field.startswith("parameters") else outside
             yield from _expression(f"{path}.{field}", field, node, inner, scope)
@@ -252,7 +256,7 @@ def _where(step: Step, problem: BadExpression) -> str:
 
 
 def _expression(
-    path: str, field: str, node: Node, around: Surroundings, scope: Scope
+    path: str, field: str, node: Expression, around: TypeContext, scope: ExpressionScope
 ) -> Iterator[FieldProblem]:
     wanted = {"when": Kind.FLAG, "for_each": Kind.LIST}.get(field, Kind.ANY)
     try:
@@ -275,7 +279,7 @@ _WANTED: Final = {
 def _references(
     path: str,
     name: str,
-    node: Node,
+    node: Expression,
     document: WorkflowDocument,
     is_before: Callable[[str, str], bool],
 ) -> Iterator[FieldProblem]:
@@ -310,7 +314,7 @@ def _ancestry(document: WorkflowDocument) -> Callable[[str, str], bool]:
 
 
 def _task(
-    path: str, document: WorkflowDocument, name: str, parts: Parts, rules: AdmissionRules
+    path: str, document: WorkflowDocument, name: str, parts: ExpressionParts, rules: AdmissionRules
 ) -> Iterator[FieldProblem]:
     """What would be wrong with the step's task, as far as its values are known."""
     step = document.steps[name]
@@ -389,4 +393,4 @@ def given_problems(
         for name, parameter in declared.items()
         if parameter.default is msgspec.UNSET and name not in given
     ]
-    return problems[:MOST_PROBLEMS]
+    return problems[:MAX_PROBLEMS]

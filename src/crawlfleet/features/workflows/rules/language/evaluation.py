@@ -23,9 +23,9 @@ from crawlfleet.features.workflows.rules.language.functions import (
     function_called,
     kind_of,
 )
-from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Node
+from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Expression
 
-MOST_WORK: Final = 200_000
+MAX_WORK: Final = 200_000
 """For all expressions of one step together."""
 
 
@@ -48,13 +48,13 @@ class StepValue(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float] = {}
 
 
-class Scope(msgspec.Struct, kw_only=True):
+class ExpressionScope(msgspec.Struct, kw_only=True):
     """What an expression may speak of, and how much work is left for it."""
 
     steps: Mapping[str, StepValue] = {}
     roots: dict[str, Any] = {}
     """`parameters` and `run`, and for an instance `item` and `index`."""
-    left: int = MOST_WORK
+    left: int = MAX_WORK
 
     def charge(self, work: int) -> None:
         """Count some work; raises `BadExpression` when it was enough."""
@@ -63,23 +63,23 @@ class Scope(msgspec.Struct, kw_only=True):
             raise TooMuchWork("is too much work", "use shorter lists, or do it in a task")
 
 
-def evaluate(node: Node, scope: Scope) -> Any:
+def evaluate(node: Expression, scope: ExpressionScope) -> Any:
     """The value of an expression; raises `BadExpression`."""
     return _value(node, scope, None)
 
 
-def _value(node: Node, scope: Scope, here: Any) -> Any:
+def _value(node: Expression, scope: ExpressionScope, here: Any) -> Any:
     scope.charge(1)
     return _BY_PART[type(node)](node, scope, here)
 
 
-def _of_field(node: syntax.Field, scope: Scope, here: Any) -> Any:
+def _of_field(node: syntax.FieldAccess, scope: ExpressionScope, here: Any) -> Any:
     if isinstance(node.of, syntax.StepNode):
         return _of_step(scope, node.of.name, node.name)
     return _field(_value(node.of, scope, here), node.name)
 
 
-def _of_binary(node: syntax.Binary, scope: Scope, here: Any) -> Any:
+def _of_binary(node: syntax.Binary, scope: ExpressionScope, here: Any) -> Any:
     left = _value(node.left, scope, here)
     if node.sign not in {"and", "or"}:
         return _binary(node.sign, left, _value(node.right, scope, here), scope)
@@ -88,19 +88,19 @@ def _of_binary(node: syntax.Binary, scope: Scope, here: Any) -> Any:
     return _flag(_value(node.right, scope, here), node.sign)
 
 
-def _of_whole_step(node: syntax.StepNode, scope: Scope, here: Any) -> Any:
+def _of_whole_step(node: syntax.StepNode, scope: ExpressionScope, here: Any) -> Any:
     raise BadExpression(
         f"speaks of steps.{node.name} as a whole", f"write steps.{node.name}.result or .status"
     )
 
 
-def _root(scope: Scope, name: str) -> Any:
+def _root(scope: ExpressionScope, name: str) -> Any:
     if name not in scope.roots:
         raise BadExpression(f"knows no {name!r} here", "only a step with for_each has it")
     return scope.roots[name]
 
 
-def _of_step(scope: Scope, step: str, name: str) -> Any:
+def _of_step(scope: ExpressionScope, step: str, name: str) -> Any:
     value = scope.steps.get(step)
     if value is None:
         raise Missing(f"has no value of the step {step!r}", "add it to depends_on")
@@ -134,7 +134,7 @@ def _element(value: Any, index: Any) -> Any:
     return value[int(index)]
 
 
-def _each(values: Any, rest: Node, scope: Scope) -> list[Any]:
+def _each(values: Any, rest: Expression, scope: ExpressionScope) -> list[Any]:
     """Those that have none are left out."""
     if not isinstance(values, list):
         raise BadExpression(f"goes through {described(values)} by [*]", "use a list")
@@ -152,7 +152,7 @@ def _each(values: Any, rest: Node, scope: Scope) -> list[Any]:
     return found
 
 
-def _call(node: syntax.Call, scope: Scope, here: Any) -> Any:
+def _call(node: syntax.FunctionCall, scope: ExpressionScope, here: Any) -> Any:
     name, arguments = node.name, node.arguments
     if name == DEFAULT:
         check_default(len(arguments))
@@ -181,7 +181,7 @@ def _unary(sign: str, value: Any) -> Any:
     return not flag if sign == "not" else flag
 
 
-def _binary(sign: str, left: Any, right: Any, scope: Scope) -> Any:
+def _binary(sign: str, left: Any, right: Any, scope: ExpressionScope) -> Any:
     match sign:
         case "==":
             return equal(left, right, scope.charge)
@@ -210,7 +210,7 @@ def _binary(sign: str, left: Any, right: Any, scope: Scope) -> Any:
             return bounded(one % other)
 
 
-def _contains(where: Any, what: Any, scope: Scope) -> bool:
+def _contains(where: Any, what: Any, scope: ExpressionScope) -> bool:
     if isinstance(where, str) and isinstance(what, str):
         scope.charge(len(where) // 16)
         return what in where
@@ -223,7 +223,7 @@ def _contains(where: Any, what: Any, scope: Scope) -> bool:
     )
 
 
-def _compared(sign: str, left: Any, right: Any, scope: Scope) -> bool:
+def _compared(sign: str, left: Any, right: Any, scope: ExpressionScope) -> bool:
     kind = kind_of(left)
     if kind is not kind_of(right) or kind not in {Kind.NUMBER, Kind.TEXT}:
         raise BadExpression(
@@ -257,18 +257,20 @@ def _number(value: Any, sign: str) -> Any:
     return bounded(value)
 
 
-_BY_PART: Final[dict[type[Node], Callable[[Any, Scope, Any], Any]]] = {
+_BY_PART: Final[dict[type[Expression], Callable[[Any, ExpressionScope, Any], Any]]] = {
     syntax.Constant: lambda node, scope, here: node.value,
     syntax.Here: lambda node, scope, here: here,
     syntax.Root: lambda node, scope, here: _root(scope, node.name),
     syntax.StepNode: _of_whole_step,
-    syntax.Field: _of_field,
-    syntax.Element: lambda node, scope, here: _element(
+    syntax.FieldAccess: _of_field,
+    syntax.ElementAccess: lambda node, scope, here: _element(
         _value(node.of, scope, here), _value(node.index, scope, here)
     ),
     syntax.Each: lambda node, scope, here: _each(_value(node.of, scope, here), node.rest, scope),
-    syntax.Listing: lambda node, scope, here: [_value(item, scope, here) for item in node.items],
-    syntax.Call: _call,
+    syntax.ListExpression: lambda node, scope, here: [
+        _value(item, scope, here) for item in node.items
+    ],
+    syntax.FunctionCall: _call,
     syntax.Unary: lambda node, scope, here: _unary(node.sign, _value(node.of, scope, here)),
     syntax.Binary: _of_binary,
 }

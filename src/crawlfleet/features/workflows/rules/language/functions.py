@@ -13,7 +13,7 @@ Charge = Callable[[int], None]
 """Told before work is done how much it is; raises when there was enough of it."""
 
 
-class Function(msgspec.Struct, frozen=True):
+class LanguageFunction(msgspec.Struct, frozen=True):
     """What a function takes, by the kinds of its arguments, and what it gives."""
 
     takes: tuple[Kind, ...]
@@ -225,24 +225,24 @@ def _lower(charge: Charge, value: str) -> str:
     return value.lower()
 
 
-FUNCTIONS: Final[dict[str, Function]] = {
-    "len": Function((Kind.ANY,), Kind.NUMBER, _len),
-    "min": Function((Kind.LIST,), Kind.NUMBER, _extreme("min", min)),
-    "max": Function((Kind.LIST,), Kind.NUMBER, _extreme("max", max)),
-    "sum": Function((Kind.LIST,), Kind.NUMBER, _sum),
-    "any": Function((Kind.LIST,), Kind.FLAG, _flags("any", any)),
-    "all": Function((Kind.LIST,), Kind.FLAG, _flags("all", all)),
-    "flatten": Function((Kind.LIST,), Kind.LIST, _flatten),
-    "unique": Function((Kind.LIST,), Kind.LIST, _unique),
-    "range": Function((Kind.NUMBER,), Kind.LIST, _range),
-    "chunk": Function((Kind.LIST, Kind.NUMBER), Kind.LIST, _chunk),
-    "join": Function((Kind.LIST, Kind.TEXT), Kind.TEXT, _join),
-    "text": Function((Kind.ANY,), Kind.TEXT, _text),
-    "number": Function((Kind.ANY,), Kind.NUMBER, _number),
-    "keys": Function((Kind.OBJECT,), Kind.LIST, _keys),
-    "values": Function((Kind.OBJECT,), Kind.LIST, _values),
-    "lower": Function((Kind.TEXT,), Kind.TEXT, _lower),
-    "starts_with": Function((Kind.TEXT, Kind.TEXT), Kind.FLAG, _starts_with),
+FUNCTIONS: Final[dict[str, LanguageFunction]] = {
+    "len": LanguageFunction((Kind.ANY,), Kind.NUMBER, _len),
+    "min": LanguageFunction((Kind.LIST,), Kind.NUMBER, _extreme("min", min)),
+    "max": LanguageFunction((Kind.LIST,), Kind.NUMBER, _extreme("max", max)),
+    "sum": LanguageFunction((Kind.LIST,), Kind.NUMBER, _sum),
+    "any": LanguageFunction((Kind.LIST,), Kind.FLAG, _flags("any", any)),
+    "all": LanguageFunction((Kind.LIST,), Kind.FLAG, _flags("all", all)),
+    "flatten": LanguageFunction((Kind.LIST,), Kind.LIST, _flatten),
+    "unique": LanguageFunction((Kind.LIST,), Kind.LIST, _unique),
+    "range": LanguageFunction((Kind.NUMBER,), Kind.LIST, _range),
+    "chunk": LanguageFunction((Kind.LIST, Kind.NUMBER), Kind.LIST, _chunk),
+    "join": LanguageFunction((Kind.LIST, Kind.TEXT), Kind.TEXT, _join),
+    "text": LanguageFunction((Kind.ANY,), Kind.TEXT, _text),
+    "number": LanguageFunction((Kind.ANY,), Kind.NUMBER, _number),
+    "keys": LanguageFunction((Kind.OBJECT,), Kind.LIST, _keys),
+    "values": LanguageFunction((Kind.OBJECT,), Kind.LIST, _values),
+    "lower": LanguageFunction((Kind.TEXT,), Kind.TEXT, _lower),
+    "starts_with": LanguageFunction((Kind.TEXT, Kind.TEXT), Kind.FLAG, _starts_with),
 }
 DEFAULT: Final = "default"
 """`default(value, instead)`: the second where the first is null or is not there."""
@@ -253,7 +253,7 @@ def check_default(given: int) -> None:
     _demand_count(DEFAULT, 2, given)
 
 
-def function_called(name: str, given: int) -> Function:
+def function_called(name: str, given: int) -> LanguageFunction:
     """The one with this name, if it takes so many values; else raises `BadExpression`."""
     function = FUNCTIONS.get(name)
     if function is None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-LONGEST: Final = 2_000
+MAX_EXPRESSION_CHARS: Final = 2_000
 DEEPEST: Final = 40
 LARGEST: Final = 2**53
 """Whole numbers beyond it are not the same everywhere, and could be made as long as one likes."""
@@ -38,76 +38,77 @@ class BadExpression(Exception):
         super().__init__(message)
 
 
-class Node(msgspec.Struct, frozen=True):
+class Expression(msgspec.Struct, frozen=True):
     """A part of an expression."""
 
 
-class Constant(Node, frozen=True):
+class Constant(Expression, frozen=True):
     value: Any
 
 
-class Root(Node, frozen=True):
+class Root(Expression, frozen=True):
     """`parameters`, `item`, `index` or `run`."""
 
     name: str
 
 
-class StepNode(Node, frozen=True):
+class StepNode(Expression, frozen=True):
     """`steps.fetch`."""
 
     name: str
 
 
-class Field(Node, frozen=True):
+class FieldAccess(Expression, frozen=True):
     """`of.name`"""
 
-    of: Node
+    of: Expression
     name: str
 
 
-class Element(Node, frozen=True):
+class ElementAccess(Expression, frozen=True):
     """`of[index]`"""
 
-    of: Node
-    index: Node
+    of: Expression
+    index: Expression
 
 
-class Each(Node, frozen=True):
+class Each(Expression, frozen=True):
     """`of[*].rest`: what `rest` is for every element, which is `Here` in it."""
 
-    of: Node
-    rest: Node
+    of: Expression
+    rest: Expression
 
 
-class Here(Node, frozen=True):
+class Here(Expression, frozen=True):
     """The element that an `Each` has come to."""
 
 
-class Listing(Node, frozen=True):
-    items: tuple[Node, ...]
+class ListExpression(Expression, frozen=True):
+    items: tuple[Expression, ...]
 
 
-class Call(Node, frozen=True):
+class FunctionCall(Expression, frozen=True):
     name: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[Expression, ...]
 
 
-class Unary(Node, frozen=True):
+class Unary(Expression, frozen=True):
     sign: str
-    of: Node
+    of: Expression
 
 
-class Binary(Node, frozen=True):
+class Binary(Expression, frozen=True):
     sign: str
-    left: Node
-    right: Node
+    left: Expression
+    right: Expression
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> Expression:
     """The tree of an expression; raises `BadExpression`."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_EXPRESSION_CHARS:
         raise BadExpression(
-            f"is an expression of {len(text)} characters", f"use at most {LONGEST}; split the step"
+            f"is an expression of {len(text)} characters",
+            f"use at most {MAX_EXPRESSION_CHARS}; split the step",
         )
     parser = _Parser(text)
     node = parser.expression()
@@ -128,7 +129,7 @@ class _Parser:
                 f"has {found!r} where the expression should end", "join parts by `and` or `or`"
             )
 
-    def expression(self) -> Node:
+    def expression(self) -> Expression:
         self._depth += 1
         if self._depth > DEEPEST:
             raise BadExpression("is nested too deeply", f"use at most {DEEPEST} levels")
@@ -136,11 +137,11 @@ class _Parser:
         self._depth -= 1
         return node
 
-    def _and(self) -> Node:
+    def _and(self) -> Expression:
         return self._chain("and", self._not)
 
-    def _chain(self, word: str, inner: Any) -> Node:
-        node: Node = inner()
+    def _chain(self, word: str, inner: Any) -> Expression:
+        node: Expression = inner()
         links = 0
         while self._take(word):
             node = Binary(word, node, inner())
@@ -153,14 +154,14 @@ class _Parser:
         if links > 5 * DEEPEST:
             raise BadExpression("has too long a chain", "use `in`, or split the step")
 
-    def _not(self) -> Node:
+    def _not(self) -> Expression:
         signs = 0
         while self._take("not"):
             signs += 1
         node = self._comparison()
         return Unary("not", node) if signs % 2 else Unary("bool", node) if signs else node
 
-    def _comparison(self) -> Node:
+    def _comparison(self) -> Expression:
         left = self._sum()
         kind, found = self._peek()
         if kind == "sign" and found in _COMPARISONS:
@@ -173,11 +174,11 @@ class _Parser:
             return Unary("not", Binary("in", left, self._sum()))
         return left
 
-    def _sum(self) -> Node:
+    def _sum(self) -> Expression:
         return self._infix(("+", "-"), lambda: self._infix(("*", "/", "%"), self._unary))
 
-    def _infix(self, signs: tuple[str, ...], inner: Any) -> Node:
-        node: Node = inner()
+    def _infix(self, signs: tuple[str, ...], inner: Any) -> Expression:
+        node: Expression = inner()
         links = 0
         while (found := self._peek())[0] == "sign" and found[1] in signs:
             self._place += 1
@@ -186,17 +187,17 @@ class _Parser:
             self._bound(links)
         return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> Expression:
         signs = 0
         while self._take("-"):
             signs += 1
         node = self._postfix()
         return Unary("-", node) if signs % 2 else node
 
-    def _postfix(self) -> Node:
+    def _postfix(self) -> Expression:
         return self._trail(self._primary())
 
-    def _trail(self, node: Node) -> Node:
+    def _trail(self, node: Expression) -> Expression:
         """The fields and elements that follow something."""
         links = 0
         while True:
@@ -210,15 +211,15 @@ class _Parser:
                 self._depth -= 1
                 return node
             if self._take("."):
-                node = Field(node, self._name())
+                node = FieldAccess(node, self._name())
             elif self._take("["):
                 index = self.expression()
                 self._demand("]")
-                node = Element(node, index)
+                node = ElementAccess(node, index)
             else:
                 return node
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Expression:
         kind, found = self._next()
         if kind == "number":
             return Constant(_number(found))
@@ -231,18 +232,18 @@ class _Parser:
             self._demand(")")
             return node
         if found == "[":
-            return Listing(self._items("]"))
+            return ListExpression(self._items("]"))
         raise BadExpression(
             f"has {found!r} where a value should be" if kind else "ends where a value should be",
             "write a value such as steps.fetch.result, parameters.pages, 3 or 'text'",
         )
 
-    def _named(self, name: str) -> Node:
+    def _named(self, name: str) -> Expression:
         if name in _CONSTANTS:
             return Constant(_CONSTANTS[name])
         if self._peek() == ("sign", "("):
             self._place += 1
-            return Call(name, self._items(")"))
+            return FunctionCall(name, self._items(")"))
         if name == "steps":
             return self._step()
         if name in ROOTS:
@@ -252,7 +253,7 @@ class _Parser:
             f"begin with one of {', '.join(ROOTS)}; a text stands in quotes",
         )
 
-    def _step(self) -> Node:
+    def _step(self) -> Expression:
         if self._take("."):
             return StepNode(self._name())
         if self._take("["):
@@ -271,8 +272,8 @@ class _Parser:
             )
         return found
 
-    def _items(self, end: str) -> tuple[Node, ...]:
-        items: list[Node] = []
+    def _items(self, end: str) -> tuple[Expression, ...]:
+        items: list[Expression] = []
         while not self._take(end):
             if items:
                 self._demand(",")

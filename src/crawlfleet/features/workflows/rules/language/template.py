@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core.tasks.credentials import BEGIN, REFERENCE
-from crawlfleet.features.workflows.rules.language.evaluation import Scope, evaluate
+from crawlfleet.features.workflows.rules.language.evaluation import ExpressionScope, evaluate
 from crawlfleet.features.workflows.rules.language.functions import as_text
-from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Node, parse
+from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Expression, parse
 
 _INSIDE: Final = re.compile(r"(?:[^'\"{}]|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")*", re.DOTALL)
 
@@ -27,13 +27,13 @@ IN_A_SINK: Final = "keep large results in a sink, and pass on where they are"
 class Whole(msgspec.Struct, frozen=True):
     """A text that is one expression."""
 
-    node: Node
+    node: Expression
 
 
 class Mixed(msgspec.Struct, frozen=True):
     """A text with expressions in it."""
 
-    parts: tuple[str | Node, ...]
+    parts: tuple[str | Expression, ...]
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -41,10 +41,10 @@ class Template(msgspec.Struct, frozen=True):
 
     value: Any
     """With a `Whole` or a `Mixed` in the place of a text."""
-    nodes: tuple[tuple[str, Node], ...]
+    nodes: tuple[tuple[str, Expression], ...]
     """The expressions, each with its path."""
 
-    def fill(self, scope: Scope, room: "Room | None" = None) -> Any:
+    def fill(self, scope: ExpressionScope, room: "Room | None" = None) -> Any:
         """The value as it is for a step; raises `BadExpression`.
 
         With `room` for what is filled in, which is then measured as it is written out.
@@ -75,11 +75,11 @@ class BadTemplate(BadExpression):
 
 def compiled(value: Any, path: str) -> Template:
     """The template of a value; raises `BadTemplate`."""
-    nodes: list[tuple[str, Node]] = []
+    nodes: list[tuple[str, Expression]] = []
     return Template(_compiled(value, path, nodes), tuple(nodes))
 
 
-def whole(text: str) -> Node:
+def whole(text: str) -> Expression:
     """The expression of a text that is one, with or without `${…}` around it."""
     stripped = text.strip()
     if stripped.startswith("${") and stripped.endswith("}"):
@@ -87,7 +87,7 @@ def whole(text: str) -> Node:
     return parse(stripped)
 
 
-def _compiled(value: Any, path: str, nodes: list[tuple[str, Node]]) -> Any:
+def _compiled(value: Any, path: str, nodes: list[tuple[str, Expression]]) -> Any:
     if isinstance(value, str):
         return _text(value, path, nodes) if "${" in value else value
     if isinstance(value, dict):
@@ -97,19 +97,19 @@ def _compiled(value: Any, path: str, nodes: list[tuple[str, Node]]) -> Any:
     return value
 
 
-def _text(text: str, path: str, nodes: list[tuple[str, Node]]) -> Any:
+def _text(text: str, path: str, nodes: list[tuple[str, Expression]]) -> Any:
     try:
         parts = [*_parts(text)]
     except BadExpression as problem:
         raise BadTemplate(path, problem) from problem
-    found = [part for part in parts if isinstance(part, Node)]
+    found = [part for part in parts if isinstance(part, Expression)]
     nodes += ((path, node) for node in found)
     if not found:
         return "".join(part for part in parts if isinstance(part, str))
     return Whole(found[0]) if len(parts) == 1 else Mixed(tuple(parts))
 
 
-def _parts(text: str) -> Iterator[str | Node]:
+def _parts(text: str) -> Iterator[str | Expression]:
     place = 0
     while (begin := text.find("${", place)) >= 0:
         if begin > place and text[begin - 1] == "$":
@@ -132,7 +132,7 @@ def _parts(text: str) -> Iterator[str | Node]:
         yield text[place:]
 
 
-def _filled(value: Any, scope: Scope, room: Room | None) -> Any:
+def _filled(value: Any, scope: ExpressionScope, room: Room | None) -> Any:
     scope.charge(1)
     match value:
         case Whole(node=node):
@@ -171,10 +171,12 @@ def _names(text: str) -> list[str]:
     return REFERENCE.findall(text)
 
 
-def _texts(parts: tuple[str | Node, ...], scope: Scope, room: Room | None) -> Iterator[str]:
+def _texts(
+    parts: tuple[str | Expression, ...], scope: ExpressionScope, room: Room | None
+) -> Iterator[str]:
     """Each is counted before the next is made."""
     for part in parts:
-        text = as_text(evaluate(part, scope)) if isinstance(part, Node) else part
+        text = as_text(evaluate(part, scope)) if isinstance(part, Expression) else part
         scope.charge(len(text) // 16)
         if room is not None:
             room.take(len(text))

@@ -16,7 +16,7 @@ from crawlfleet.features.workflows.rules.language.functions import (
     function_called,
     kind_of,
 )
-from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Node
+from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Expression
 
 STEP_FIELDS: Final = {
     "status": Kind.TEXT,
@@ -31,7 +31,7 @@ OF_RESULTS: Final = frozenset({"result", "results", "metrics"})
 _STATES: Final = sorted(str(status) for status in SETTLED)
 
 
-class Surroundings:
+class TypeContext:
     """What there is around an expression."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Surroundings:
         self.is_instance = is_instance
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: Expression) -> Iterator[Expression]:
     """All parts of an expression."""
     stack = [node]
     while stack:
@@ -55,46 +55,46 @@ def walk(node: Node) -> Iterator[Node]:
         yield part
         match part:
             case (
-                syntax.Element(of=one, index=other)
+                syntax.ElementAccess(of=one, index=other)
                 | syntax.Each(of=one, rest=other)
                 | syntax.Binary(left=one, right=other)
             ):
                 stack += (one, other)
-            case syntax.Listing(items=items) | syntax.Call(arguments=items):
+            case syntax.ListExpression(items=items) | syntax.FunctionCall(arguments=items):
                 stack += items
-            case syntax.Field(of=of) | syntax.Unary(of=of):
+            case syntax.FieldAccess(of=of) | syntax.Unary(of=of):
                 stack.append(of)
 
 
-def references(node: Node) -> Iterator[tuple[str, str]]:
+def references(node: Expression) -> Iterator[tuple[str, str]]:
     """The steps that an expression speaks of, each with the field of it; or with none."""
     for part in walk(node):
         match part:
-            case syntax.Field(of=syntax.StepNode(name=step), name=name):
+            case syntax.FieldAccess(of=syntax.StepNode(name=step), name=name):
                 yield step, name
             case syntax.StepNode(name=step):
                 yield step, ""
 
 
-def is_settled(node: Node) -> bool:
+def is_settled(node: Expression) -> bool:
     """Whether an expression is the same in every run."""
     return not any(isinstance(part, syntax.StepNode | syntax.Root) for part in walk(node))
 
 
-def kind_at(node: Node, around: Surroundings) -> Kind:
+def kind_at(node: Expression, around: TypeContext) -> Kind:
     """The kind of an expression's value, `ANY` where that is open; raises `BadExpression`."""
     match node:
         case syntax.Constant(value=value):
             return kind_of(value)
         case syntax.Root(name=name):
             return _of_root(name, around)
-        case syntax.Field() | syntax.Element() | syntax.Each():
+        case syntax.FieldAccess() | syntax.ElementAccess() | syntax.Each():
             return _of_access(node, around)
-        case syntax.Listing(items=items):
+        case syntax.ListExpression(items=items):
             for item in items:
                 kind_at(item, around)
             return Kind.LIST
-        case syntax.Call(name=name, arguments=arguments):
+        case syntax.FunctionCall(name=name, arguments=arguments):
             return _of_call(name, arguments, around)
         case syntax.Unary(sign=sign, of=of):
             wanted, shown = (Kind.NUMBER, "-") if sign == "-" else (Kind.FLAG, "not")
@@ -109,15 +109,15 @@ def kind_at(node: Node, around: Surroundings) -> Kind:
     return Kind.ANY
 
 
-def _of_access(node: Node, around: Surroundings) -> Kind:
+def _of_access(node: Expression, around: TypeContext) -> Kind:
     match node:
-        case syntax.Field(of=syntax.StepNode(name=step), name=name):
+        case syntax.FieldAccess(of=syntax.StepNode(name=step), name=name):
             return _of_step(step, name, around)
-        case syntax.Field(of=syntax.Root(name="parameters"), name=name):
+        case syntax.FieldAccess(of=syntax.Root(name="parameters"), name=name):
             return _of_parameter(name, around)
-        case syntax.Field(of=of, name=name):
+        case syntax.FieldAccess(of=of, name=name):
             _demand(kind_at(of, around), Kind.OBJECT, f"asks for the field {name!r} of", "[*]")
-        case syntax.Element(of=of, index=index):
+        case syntax.ElementAccess(of=of, index=index):
             kind_at(of, around)
             kind_at(index, around)
         case syntax.Each(of=of, rest=rest):
@@ -127,7 +127,7 @@ def _of_access(node: Node, around: Surroundings) -> Kind:
     return Kind.ANY
 
 
-def _of_root(name: str, around: Surroundings) -> Kind:
+def _of_root(name: str, around: TypeContext) -> Kind:
     if name in {"item", "index"} and not around.is_instance:
         raise BadExpression(
             f"speaks of `{name}` in a step without for_each", "add for_each, or take it out"
@@ -135,7 +135,7 @@ def _of_root(name: str, around: Surroundings) -> Kind:
     return Kind.NUMBER if name == "index" else Kind.ANY if name == "item" else Kind.OBJECT
 
 
-def _of_step(step: str, name: str, around: Surroundings) -> Kind:
+def _of_step(step: str, name: str, around: TypeContext) -> Kind:
     if name not in STEP_FIELDS:
         raise BadExpression(
             f"asks for steps.{step}.{name}", f"a step has {', '.join(sorted(STEP_FIELDS))}"
@@ -154,7 +154,7 @@ def _of_step(step: str, name: str, around: Surroundings) -> Kind:
     return STEP_FIELDS[name]
 
 
-def _of_parameter(name: str, around: Surroundings) -> Kind:
+def _of_parameter(name: str, around: TypeContext) -> Kind:
     if name not in around.parameters:
         known = ", ".join(around.parameters)
         raise BadExpression(
@@ -165,7 +165,7 @@ def _of_parameter(name: str, around: Surroundings) -> Kind:
     return Kind.NUMBER if kind is Kind.INTEGER else kind
 
 
-def _of_call(name: str, arguments: tuple[Node, ...], around: Surroundings) -> Kind:
+def _of_call(name: str, arguments: tuple[Expression, ...], around: TypeContext) -> Kind:
     kinds = [kind_at(argument, around) for argument in arguments]
     if name == DEFAULT:
         check_default(len(kinds))
@@ -177,7 +177,7 @@ def _of_call(name: str, arguments: tuple[Node, ...], around: Surroundings) -> Ki
     return function.gives
 
 
-def _of_binary(node: syntax.Binary, around: Surroundings) -> Kind:
+def _of_binary(node: syntax.Binary, around: TypeContext) -> Kind:
     left, right = kind_at(node.left, around), kind_at(node.right, around)
     sign = node.sign
     if sign in {"and", "or"}:
@@ -205,10 +205,10 @@ def _of_binary(node: syntax.Binary, around: Surroundings) -> Kind:
     return Kind.NUMBER
 
 
-def _check_state(one: Node, other: Node) -> None:
+def _check_state(one: Expression, other: Expression) -> None:
     """A state that a step can never be in is a slip of the pen."""
     match one, other:
-        case syntax.Field(of=syntax.StepNode(), name="status"), syntax.Constant(value=value):
+        case syntax.FieldAccess(of=syntax.StepNode(), name="status"), syntax.Constant(value=value):
             if value not in _STATES:
                 raise BadExpression(
                     f"compares a status with {value!r}", f"use one of {', '.join(_STATES)}"
