@@ -17,12 +17,12 @@ import msgspec
 from rich.console import Console
 
 from bench.sheets import Sheet, show
-from crawlfleet.testing.simulation import Outcome, Scenario, share_of_a_day, simulate
+from crawlfleet.testing.simulation import Scenario, ScenarioOutcome, share_of_a_day, simulate
 
 
 class Day(msgspec.Struct, frozen=True, kw_only=True):
     scenario: Scenario
-    outcome: Outcome
+    outcome: ScenarioOutcome
     seconds: float
     cpu_s: float
     peak_mb: float

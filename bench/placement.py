@@ -19,7 +19,7 @@ from rich.table import Table
 
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.plan import default_rules, plan
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.core.placement.resources import add
 from crawlfleet.core.placement.strategies import BUILT_IN
 from crawlfleet.model.node import Health, Node, NodeStatus
@@ -97,10 +97,10 @@ def fleet_of(nodes: int, tasks: int, random: Random) -> Fleet:
     return fleet
 
 
-def queue_of(tasks: int, random: Random) -> Lines:
+def queue_of(tasks: int, random: Random) -> ProjectQueues:
     """Tasks of all priorities, submitted within a minute."""
     kinds = requirements()
-    queue = Lines()
+    queue = ProjectQueues()
     for number in range(tasks):
         queue.add(
             f"task-{number:07}",
@@ -135,7 +135,7 @@ def measure_cycle(nodes: int, tasks: int, batch: int, fleet: Fleet) -> float:
     """Tasks per second through add, plan by plan in batches, discard and reserve."""
     rules, kinds, random = default_rules(), requirements(), Random(2)
     started = time.thread_time()
-    queue = Lines()
+    queue = ProjectQueues()
     asked = {}
     for number in range(tasks):
         asked[f"task-{number:07}"] = kinds[random.randrange(len(kinds))]
@@ -153,7 +153,7 @@ def measure_cycle(nodes: int, tasks: int, batch: int, fleet: Fleet) -> float:
 def measure_single(nodes: int, fleet: Fleet) -> float:
     """Microseconds to plan one task, the queue holding just that task."""
     rules, best = default_rules(), float("inf")
-    queue = Lines()
+    queue = ProjectQueues()
     queue.add("task", requirements()[1], priority=5, created_at=NOW)
     for _ in range(200):
         started = time.thread_time()

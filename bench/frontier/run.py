@@ -17,7 +17,7 @@ from bench.frontier import redis, served, sqlite
 from bench.frontier.work import KINDS, NEW, Figures
 from bench.machine import Machine, add_wait, await_quiet, machine
 from bench.sheets import Sheet
-from crawlfleet.testing.many_urls import LINKS, PAGES, Told
+from crawlfleet.testing.many_urls import LINKS, PAGES, ManyUrlsReport
 
 STORES: Final[Mapping[str, Callable[[str, int, int], Figures]]] = {
     "sqlite": sqlite.measure,
@@ -39,7 +39,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     load_after: float
     frontiers: list[Figures] = []
-    many: list[Told] = []
+    many: list[ManyUrlsReport] = []
 
 
 def main(arguments: list[str] | None = None) -> Report:
@@ -90,15 +90,15 @@ def made(report: Report) -> list[Sheet]:
     return steps + ([_many(report.many)] if report.many else [])
 
 
-def _told(store: str, dedup: str, urls: int, console: Console) -> Told:
+def _told(store: str, dedup: str, urls: int, console: Console) -> ManyUrlsReport:
     command = [sys.executable, "-m", "crawlfleet.testing.many_urls", store, dedup, str(urls)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-    told = msgspec.json.decode(said.splitlines()[-1], type=Told)
+    told = msgspec.json.decode(said.splitlines()[-1], type=ManyUrlsReport)
     console.print(f"{told.store}, {dedup}: {urls:,} URLs in {told.seconds:,.0f} s")
     return told
 
 
-def _many(many: Sequence[Told]) -> Sheet:
+def _many(many: Sequence[ManyUrlsReport]) -> Sheet:
     head = (
         "frontier",
         "dedup",

@@ -17,9 +17,9 @@ from bench.sandbox.starts import Starts, measure_starts
 from bench.sheets import Sheet, show
 from crawlfleet.model.isolation import Isolation, Layer
 from crawlfleet.testing.cells import (
+    CpuShare,
+    DownloadRate,
     MemoryDeath,
-    Rate,
-    Share,
     cpu_shares,
     download,
     memory_at_death,
@@ -39,7 +39,7 @@ GROUPS: Final = {Layer.CGROUP_V1, Layer.CGROUP_V2}
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
     when: str
-    cells: list[Share]
+    cells: list[CpuShare]
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     memory: list[MemoryDeath]
     cpu: list[Shares]
     """None where the level does not bound CPU time."""
-    bandwidth: list[Rate]
+    bandwidth: list[DownloadRate]
     tree_gone_s: list[float]
     starts: Starts
     residue: Residue
@@ -205,7 +205,7 @@ def _cpu(spent_ms: float | None) -> str:
     return "" if spent_ms is None else f"{spent_ms:.1f} ms"
 
 
-def _off(found: Share | Rate) -> float:
+def _off(found: CpuShare | DownloadRate) -> float:
     return found.measured / found.given - 1
 
 

@@ -16,7 +16,7 @@ from crawlfleet.ports.sandbox import Cell, CellOrder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import sandbox_in
 from crawlfleet.testing.confined_pool import NOTHING, SPARES, pool_with
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 WARM_UP: Final = 5
@@ -91,7 +91,7 @@ class _Timed:
         await self._sandbox.close()
 
 
-class _Clock(Watch):
+class _Clock(WatchedRun):
     """Notes when the work began."""
 
     def started(self) -> None:

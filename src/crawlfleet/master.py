@@ -50,7 +50,7 @@ from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.control.timers import Timers
 from crawlfleet.control.usage import UsageMeter
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.features.bundles.service import Bundles
@@ -94,7 +94,7 @@ class ControlPlane(Authentication):
         store: Store,
         system: System,
         settings: Settings,
-        rules: Rules,
+        rules: PlacementRules,
         admission: AdmissionRules,
         sinks: Sequence[EventSink] = (),
         prober: Prober | None = None,

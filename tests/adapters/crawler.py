@@ -12,7 +12,7 @@ import signal
 from pathlib import Path
 
 from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
-from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, Link, Retry, Visit
+from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, Link, UrlRetry, Visit
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.frontier_suite.harness import link
 
@@ -52,7 +52,7 @@ async def crawl(path: Path, journal: Path, seed: int) -> None:
                 number = number_of(waiting.url)
                 if chance.random() < 0.1:
                     due = now + chance.randrange(5)
-                    retries.append(Retry(waiting.id, Outcome.TIMEOUT, 0, now, due))
+                    retries.append(UrlRetry(waiting.id, Outcome.TIMEOUT, 0, now, due))
                 elif chance.random() < 0.9:
                     visits.append(Visit(waiting.id, Outcome.OK, 200, now, links(number)))
                     visited.append(number)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.crawl.frontier import Commit, HostCommit, HostLease, Retry, Visit
+from crawlfleet.model.crawl.frontier import Commit, HostCommit, HostLease, UrlRetry, Visit
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.frontier_suite.crawls import distances
 from crawlfleet.testing.frontier_suite.harness import NOW, link
@@ -114,7 +114,7 @@ class Worker:
             visited, rest = ids[:4], ids[4:]
             again = [visited.pop()] if visited and self._chance.random() < 0.1 else []
             due = self._now + self._chance.randrange(3)
-            retries = [Retry(id, Outcome.TIMEOUT, 0, self._now, due) for id in again]
+            retries = [UrlRetry(id, Outcome.TIMEOUT, 0, self._now, due) for id in again]
             release = not rest and self._chance.random() < 0.5
             visits = [self._web.visit(id, self._now) for id in visited]
             parts.append(

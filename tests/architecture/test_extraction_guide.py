@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.crawl.extract.extract import Extractor
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.errors import InvalidRequest
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "extraction.md").read_text("utf-8")
@@ -23,7 +23,7 @@ PAIRS = [
 
 
 def result(parameters: dict[str, Any]) -> dict[str, Any]:
-    page = Page(PAGE.encode(), "https://shop.example/products")
+    page = HtmlPage(PAGE.encode(), "https://shop.example/products")
     found: dict[str, Any] = {}
     for item in Extractor(make_plan(**parameters)).items(page):
         found.setdefault(item.kind, []).append(item.fields)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from crawlfleet.cli.commands import batch, submit
-from crawlfleet.cli.commands.batch import Entry
+from crawlfleet.cli.commands.batch import BatchEntry
 from crawlfleet.cli.shell import waiting
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, for_each
-from crawlfleet.cli.shell.output import Output
+from crawlfleet.cli.shell.command import CommandContext, for_each
+from crawlfleet.cli.shell.output import CommandOutput
 from crawlfleet.errors import Conflict, MasterUnreachable
 from crawlfleet.views.tasks import BatchItem, BatchReply, TaskReceipt
 
@@ -32,19 +32,19 @@ class Fleet:
         return BatchReply(items=items, deduplicated=1)
 
 
-def desk(fleet: Any = None) -> Desk:
-    return Desk(fleet, Output(json=True))
+def desk(fleet: Any = None) -> CommandContext:
+    return CommandContext(fleet, CommandOutput(json=True))
 
 
 def test_portions_hold_at_most_ten_thousand_tasks() -> None:
-    entries = [Entry(request={}, size=10)] * 25_000
+    entries = [BatchEntry(request={}, size=10)] * 25_000
     assert [len(each) for each in batch.portions(entries)] == [10_000, 10_000, 5_000]
     assert list(batch.portions([])) == []
 
 
 def test_portions_stay_below_what_a_master_takes() -> None:
     sizes = [5_000_000, 5_000_000, 1_000_000, 20_000_000]
-    portions = batch.portions(Entry(request={}, size=size) for size in sizes)
+    portions = batch.portions(BatchEntry(request={}, size=size) for size in sizes)
     assert [[entry.size for entry in portion] for portion in portions] == [
         [5_000_000],
         [5_000_000, 1_000_000],

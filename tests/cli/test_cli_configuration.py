@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from crawlfleet import config
 from crawlfleet.cli.fleet.settings_file import render
-from crawlfleet.cli.shell.connection import Connection, write_connection
+from crawlfleet.cli.shell.connection import SavedConnection, write_connection
 
 pytestmark = pytest.mark.slow
 
@@ -146,11 +146,11 @@ def test_reset_is_refused_while_a_master_holds_the_store(used: Path, run: Run) -
 
 
 def test_reset_is_refused_while_the_fleet_is_alive(used: Path, run: Run) -> None:
-    write_connection(used, Connection(url="http://a:1", key="k", pid=os.getpid()))
+    write_connection(used, SavedConnection(url="http://a:1", key="k", pid=os.getpid()))
     result = run("reset", "--data", "fleet", "--yes")
     assert result.exit_code == 1
     assert str(os.getpid()) in result.stderr
-    write_connection(used, Connection(url="http://a:1", key="k", pid=2**22 + 1))
+    write_connection(used, SavedConnection(url="http://a:1", key="k", pid=2**22 + 1))
     assert run("reset", "--data", "fleet", "--yes").exit_code == 0
     assert not (used / "connection.json").exists()
 

@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.cli.shell.connection import (
     Access,
-    Connection,
+    SavedConnection,
     find_connection,
     is_alive,
     left_behind,
@@ -20,7 +20,7 @@ from crawlfleet.cli.shell.connection import (
 from crawlfleet.errors import ConfigError, MasterUnreachable
 from crawlfleet.model.settings import ServerSettings, Settings
 
-LEFT = Connection(url="http://127.0.0.1:8000", key="left", pid=1)
+LEFT = SavedConnection(url="http://127.0.0.1:8000", key="left", pid=1)
 
 
 def find(
@@ -28,7 +28,7 @@ def find(
     environ: dict[str, str] | None = None,
     url: str | None = None,
     key: str | None = None,
-) -> Connection:
+) -> SavedConnection:
     access = Access(url=url, key=key, data=home / "data")
     return find_connection(access, environ=environ or {}, cwd=home, home=home)
 
@@ -37,8 +37,8 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     write_connection(tmp_path / "data", LEFT)
     environ = {"CRAWLFLEET_URL": "http://env:1", "CRAWLFLEET_KEY": "env"}
     assert find(tmp_path) == LEFT
-    assert find(tmp_path, environ) == Connection(url="http://env:1", key="env")
-    assert find(tmp_path, environ, url="http://flag:1", key="flag") == Connection(
+    assert find(tmp_path, environ) == SavedConnection(url="http://env:1", key="env")
+    assert find(tmp_path, environ, url="http://flag:1", key="flag") == SavedConnection(
         url="http://flag:1", key="flag"
     )
 
@@ -108,7 +108,7 @@ def test_a_master_leaves_the_way_to_it_for_as_long_as_it_runs(tmp_path: Path) ->
 
 
 def test_the_way_that_somebody_alive_left_stays(tmp_path: Path) -> None:
-    of_up = Connection(url="http://127.0.0.1:8000", key="up", pid=os.getpid())
+    of_up = SavedConnection(url="http://127.0.0.1:8000", key="up", pid=os.getpid())
     write_connection(tmp_path, of_up)
     with left_behind(tmp_path, way_to_own(Settings(), port=8000, key="own")):
         assert read_connection(tmp_path) == of_up

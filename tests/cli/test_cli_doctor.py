@@ -11,10 +11,10 @@ import pytest
 from typer.testing import Result
 
 from crawlfleet.cli.fleet import checks, doctor
-from crawlfleet.cli.fleet.checks import Verdict
+from crawlfleet.cli.fleet.checks import DoctorVerdict
 from crawlfleet.cli.fleet.ports import described
 from crawlfleet.cli.shell.access import Access
-from crawlfleet.cli.shell.connection import Connection, write_connection
+from crawlfleet.cli.shell.connection import SavedConnection, write_connection
 from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
 from crawlfleet.model.isolation import Isolation, Layer, Level
 
@@ -66,10 +66,10 @@ def test_a_port_that_is_taken_is_a_problem() -> None:
         taken.listen()
         number = taken.getsockname()[1]
         check = checks.port("127.0.0.1", number)
-        assert check.verdict is Verdict.PROBLEM
+        assert check.verdict is DoctorVerdict.PROBLEM
         assert f"process {os.getpid()}" in check.message
         assert "--port" in check.remedy
-    assert checks.port("127.0.0.1", number).verdict is Verdict.OK
+    assert checks.port("127.0.0.1", number).verdict is DoctorVerdict.OK
 
 
 def test_a_master_of_ours_is_named_with_its_data() -> None:
@@ -98,9 +98,9 @@ def test_what_needs_attention_is_not_called_well() -> None:
         return Concern(severity=severity, kind="k", subject=subject, message="m", remedy="r")
 
     [calm] = doctor._attention([concern(LOW)])
-    assert calm.verdict is Verdict.OK
+    assert calm.verdict is DoctorVerdict.OK
     many = list(doctor._attention([concern(HIGH)] * 7))
-    assert {each.verdict for each in many} == {Verdict.WARNING}
+    assert {each.verdict for each in many} == {DoctorVerdict.WARNING}
     assert len(many) == doctor.MOST_CONCERNS + 1
     assert many[-1].message == "and 2 more"
 
@@ -116,13 +116,16 @@ def test_a_store_that_is_no_database_is_a_problem(place: Path, run: Run) -> None
 def test_a_data_folder_that_is_a_file_is_a_problem(place: Path) -> None:
     (place / "file").write_text("")
     [check] = checks.folder(place / "file")
-    assert check.verdict is Verdict.PROBLEM
+    assert check.verdict is DoctorVerdict.PROBLEM
 
 
 def test_a_folder_that_will_be_made_is_fine(place: Path) -> None:
     verdicts = {check.name: check.verdict for check in checks.folder(place / "a" / "b")}
-    assert verdicts.pop("disk speed") in {Verdict.OK, Verdict.WARNING}  # a busy disk is slow
-    assert set(verdicts.values()) == {Verdict.OK}
+    assert verdicts.pop("disk speed") in {
+        DoctorVerdict.OK,
+        DoctorVerdict.WARNING,
+    }  # a busy disk is slow
+    assert set(verdicts.values()) == {DoctorVerdict.OK}
     assert not (place / "a").exists()
 
 
@@ -130,7 +133,7 @@ def test_a_master_that_does_not_answer_is_a_problem(place: Path, run: Run) -> No
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    write_connection(place / "fleet", Connection(url=url, key="k"))
+    write_connection(place / "fleet", SavedConnection(url=url, key="k"))
     result = run("doctor", "--data", "fleet", "--json")
     assert result.exit_code == 1
     assert found(result)["master"]["verdict"] == "problem"
@@ -139,9 +142,9 @@ def test_a_master_that_does_not_answer_is_a_problem(place: Path, run: Run) -> No
 def test_a_clock_behind_the_store_is_a_problem(place: Path) -> None:
     store = place / "crawlfleet.db"
     store.write_text("")
-    assert checks.clock(store).verdict is Verdict.OK
+    assert checks.clock(store).verdict is DoctorVerdict.OK
     os.utime(store, (time.time() + 3600,) * 2)
-    assert checks.clock(store).verdict is Verdict.PROBLEM
+    assert checks.clock(store).verdict is DoctorVerdict.PROBLEM
 
 
 def test_root_is_told_that_a_worker_would_take_no_code_of_others(
@@ -152,8 +155,8 @@ def test_root_is_told_that_a_worker_would_take_no_code_of_others(
     monkeypatch.setattr("crawlfleet.sandbox.probe.detect", lambda: found)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     seen = checks.sandbox()
-    assert seen.verdict is Verdict.PROBLEM
+    assert seen.verdict is DoctorVerdict.PROBLEM
     assert "runs no bundles" in seen.message
     assert "no CAP_SETUID" in seen.message
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert checks.sandbox().verdict is Verdict.WARNING
+    assert checks.sandbox().verdict is DoctorVerdict.WARNING

@@ -15,7 +15,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from crawlfleet.crawl.output.sinks import open_sink
-from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.ports.sink import PageRecord
 
@@ -188,7 +188,7 @@ def test_the_output_of_a_crawl_is_an_archive(run: Run, place: Path, name: str) -
     ]
 
     async def crawl() -> None:
-        sink = open_sink(SinkSpec(url=str(place / name)), Plan())
+        sink = open_sink(SinkSpec(url=str(place / name)), ExtractionPlan())
         await sink.open(None)
         await sink.stage(pages[:7])
         await sink.stage(pages[7:])

@@ -14,7 +14,16 @@ from crawlfleet.cli.commands.explain import draw_explanation
 from crawlfleet.cli.commands.nodes import draw_node, draw_nodes
 from crawlfleet.cli.commands.tasks import draw_task, draw_tasks
 from crawlfleet.cli.fleet.status import draw_status
-from crawlfleet.cli.shell.output import Output, cell, facts, printable, since, span, state, table
+from crawlfleet.cli.shell.output import (
+    CommandOutput,
+    cell,
+    facts,
+    printable,
+    since,
+    span,
+    state,
+    table,
+)
 from crawlfleet.model.explanation import Explanation, NodeVerdict, Reason
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import ErrorClass, TaskError
@@ -90,7 +99,7 @@ def test_a_text_cannot_steer_the_terminal() -> None:
 
 
 def test_json_is_one_document_as_the_api_writes_it(capsys: pytest.CaptureFixture[str]) -> None:
-    Output(json=True).show([TASK], lambda: "not asked for")
+    CommandOutput(json=True).show([TASK], lambda: "not asked for")
     [task] = json.loads(capsys.readouterr().out)
     assert task["id"] == TASK_ID
     assert task["created_at"] == "2030-01-02T03:04:05Z"
@@ -100,8 +109,8 @@ def test_json_is_one_document_as_the_api_writes_it(capsys: pytest.CaptureFixture
 def test_remarks_are_for_people_and_go_to_standard_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Output(json=False).remark("hello")
-    Output(json=True).remark("silent")
+    CommandOutput(json=False).remark("hello")
+    CommandOutput(json=True).remark("silent")
     captured = capsys.readouterr()
     assert (captured.out, captured.err.strip()) == ("", "hello")
 
@@ -109,7 +118,7 @@ def test_remarks_are_for_people_and_go_to_standard_error(
 def test_a_piped_table_has_whole_ids_and_one_line_for_each_row(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Output(json=False).show([TASK] * 3, lambda: draw_tasks([TASK] * 3))
+    CommandOutput(json=False).show([TASK] * 3, lambda: draw_tasks([TASK] * 3))
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["id", "type", "status", "prio", "retries", "age", "node"]
     assert len(rows) == 3

@@ -11,12 +11,12 @@ from typer.testing import Result
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet import zstd
-from crawlfleet.adapters.sinks.warc import Archive
+from crawlfleet.adapters.sinks.warc import WarcFormat
 from crawlfleet.cli.crawl.download import pack, records_in
-from crawlfleet.cli.crawl.fleet import Order, check, key_of, request_of, summary_of
+from crawlfleet.cli.crawl.fleet import CrawlOrder, check, key_of, request_of, summary_of
 from crawlfleet.cli.crawl.outputs import outputs_of
 from crawlfleet.cli.crawl.progress import sight_from_afar
-from crawlfleet.cli.crawl.state import CrawlState, Sent
+from crawlfleet.cli.crawl.state import CrawlState, SubmittedCrawl
 from crawlfleet.crawl.engine.crawl import Summary
 from crawlfleet.errors import ConfigError, InvalidRequest
 from crawlfleet.features.crawls.views import CrawlView, OutputView
@@ -27,11 +27,11 @@ from crawlfleet.ports.sink import PageRecord
 Run = Callable[..., Result]
 
 
-def order(*places: str, **parameters: object) -> Order:
+def order(*places: str, **parameters: object) -> CrawlOrder:
     outputs = outputs_of(places or ["items.jsonl"])
     given = {"urls": ("https://shop.example/",), "selectors": {"title": "h1"}, **parameters}
     sinks = tuple(output.spec for output in outputs)
-    return Order(parameters=CrawlParameters(**given, sinks=sinks), outputs=outputs)  # type: ignore[arg-type]
+    return CrawlOrder(parameters=CrawlParameters(**given, sinks=sinks), outputs=outputs)  # type: ignore[arg-type]
 
 
 def view(state: str = "completed", **fields: object) -> CrawlView:
@@ -157,7 +157,7 @@ class TestWhatIsWrittenDown:
         self, state: CrawlState, tmp_path: Path
     ) -> None:
         state.begin()
-        state.send(Sent(key="k", task_id="task-1"))
+        state.send(SubmittedCrawl(key="k", task_id="task-1"))
         draft = state.drafts / "draft"
         draft.write_text("{}\n")
         state.place(draft, tmp_path / "items.jsonl")
@@ -166,7 +166,7 @@ class TestWhatIsWrittenDown:
         assert state.finished() == ended
         (tmp_path / "items.jsonl").unlink()
         assert state.finished() is None
-        assert state.sent == Sent(key="k", task_id="task-1")
+        assert state.sent == SubmittedCrawl(key="k", task_id="task-1")
 
 
 class TestPacking:
@@ -176,8 +176,8 @@ class TestPacking:
             PageRecord(id=n, url=f"http://a.example/{n}", at=0.0, status=200, body=body * n)
             for n in range(3)
         ]
-        units, _ = Archive().encode(pages)
-        return b"".join([Archive().head("x"), *units])
+        units, _ = WarcFormat().encode(pages)
+        return b"".join([WarcFormat().head("x"), *units])
 
     def test_records_of_an_archive_are_told_apart(self) -> None:
         whole = self.archive()

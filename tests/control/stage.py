@@ -12,7 +12,7 @@ from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.access.keys import Principal
 from crawlfleet.core.placement.rules import default_rules
 from crawlfleet.core.tasks.admission import AdmissionRules
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import Role
@@ -145,7 +145,7 @@ class Stage:
         return await self.control.tasks.get(task.id)
 
     async def order(self, verb: Verb, task: Task) -> Task:
-        return await self.control.orders.carry_out_one(Order(verb=verb, by="people"), task.id)
+        return await self.control.orders.carry_out_one(TaskOrder(verb=verb, by="people"), task.id)
 
 
 @contextlib.asynccontextmanager

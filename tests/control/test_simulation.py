@@ -21,7 +21,7 @@ from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.tasks import admission, attempts, parents
 from crawlfleet.core.tasks.merge import Merger
 from crawlfleet.core.tasks.orders import Verb
-from crawlfleet.core.tasks.recovery import Retry
+from crawlfleet.core.tasks.recovery import RetryTask
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
@@ -154,8 +154,8 @@ def work_of_a_lost_node_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
 
 
 def failures_are_retried_for_ever(patch: pytest.MonkeyPatch) -> None:
-    def again(task: object, *_: object, now: float, **__: object) -> Retry:
-        return Retry(at=now, retry_count=task.retry_count, loss_count=task.loss_count)
+    def again(task: object, *_: object, now: float, **__: object) -> RetryTask:
+        return RetryTask(at=now, retry_count=task.retry_count, loss_count=task.loss_count)
 
     patch.setattr(attempts, "after_failure", again)
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.control.measuring import Measurement
-from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.quality.recording import QualityRecord
 from crawlfleet.core.tasks import attempts
 from crawlfleet.model.change import Change
 from crawlfleet.testing.simulation import Scenario, Violation, simulate
@@ -28,7 +28,7 @@ def test_no_task_ends_without_its_verdict_whoever_dies(first: int) -> None:
 def test_a_verdict_that_is_written_apart_from_the_end_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def careless(change: Change, judged: Judged, *, now: float) -> Change:
+    def careless(change: Change, judged: QualityRecord, *, now: float) -> Change:
         return change
 
     monkeypatch.setattr(attempts, "signed", careless)

@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 
 from crawlfleet.core.placement.fleet import Fleet
-from crawlfleet.core.placement.plan import Plan, Rules, default_rules, plan
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.plan import PlacementPlan, PlacementRules, default_rules, plan
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement, Task
@@ -46,21 +46,26 @@ def fleet_of(*nodes: Node) -> Fleet:
     return fleet
 
 
-def queue_of(*requirements: Requirement) -> Lines:
+def queue_of(*requirements: Requirement) -> ProjectQueues:
     """Tasks t0, t1, … of the same priority, one second apart."""
-    queue = Lines()
+    queue = ProjectQueues()
     for number, requirement in enumerate(requirements):
         queue.add(f"t{number}", requirement, priority=5, created_at=NOW + number / 1000)
     return queue
 
 
 def planned(
-    queue: Lines, fleet: Fleet, rules: Rules | None = None, *, limit: int = 1000, seed: int = 7
-) -> Plan:
+    queue: ProjectQueues,
+    fleet: Fleet,
+    rules: PlacementRules | None = None,
+    *,
+    limit: int = 1000,
+    seed: int = 7,
+) -> PlacementPlan:
     return plan(queue, fleet, rules or default_rules(), now=NOW + 60, seed=seed, limit=limit)
 
 
-def nodes_chosen(made: Plan) -> list[str]:
+def nodes_chosen(made: PlacementPlan) -> list[str]:
     return [node_id for _, node_id in made.assignments]
 
 

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from crawlfleet.core.attention import LONG_WAIT_S, BlockedHost, Observed, Waiting, rank
+from crawlfleet.core.attention import LONG_WAIT_S, BlockedHost, Observed, WaitingTasks, rank
 from crawlfleet.model.attention import SEVERITIES, Concern
 from crawlfleet.model.explanation import Cause
 from crawlfleet.model.node import Condition, Health, Node, NodeStatus
 from crawlfleet.model.translatable import Phrase
 
 ONLINE = Node(id="node-1", name="ann", created_at=0.0, updated_at=0.0, status=NodeStatus.ONLINE)
-STUCK = Waiting(
+STUCK = WaitingTasks(
     first="task-1",
     tasks=3,
     waited_s=10.0,

@@ -8,24 +8,24 @@ import pytest
 
 from crawlfleet.cli.crawl.display import Display
 from crawlfleet.cli.crawl.progress import Sight, sight_of
-from crawlfleet.crawl.engine.crawl import Progress
+from crawlfleet.crawl.engine.crawl import CrawlProgress
 from crawlfleet.crawl.engine.figures import Teller
 from crawlfleet.crawl.engine.local import local_crawl
-from crawlfleet.crawl.work import Figures, HostMeasure
+from crawlfleet.crawl.work import HostMeasure, WorkFigures
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.crawl.frontier import FrontierCounts, HostFigures
-from crawlfleet.model.crawl.notes import Notes, Spent, Totals
+from crawlfleet.model.crawl.notes import ExecutionNotes, NoteTotals, Spent
 from tests.crawl.crawling import odd_site, parameters_for
 
 
-def progress(pages: int, *, now: int | None = None) -> Progress:
+def progress(pages: int, *, now: int | None = None) -> CrawlProgress:
     """Of a crawl with so many pages, of which so many were read `now`, in the life that goes on,
     in two seconds."""
     now = pages if now is None else now
-    figures = Figures()
+    figures = WorkFigures()
     figures.pages = figures.requests = now
     figures.hosts["shop"] = HostMeasure(requests=now, seconds=1.0)
-    return Progress(
+    return CrawlProgress(
         counts=FrontierCounts(
             known=pages,
             waiting=0,
@@ -35,8 +35,8 @@ def progress(pages: int, *, now: int | None = None) -> Progress:
             outcomes={"ok": pages},
             depths={0: 1},
         ),
-        totals=Totals(items=3 * pages, spent=Spent(requests=pages + 1, bytes=9)),
-        part=Notes(items=3 * now, pages=now, urls=now),
+        totals=NoteTotals(items=3 * pages, spent=Spent(requests=pages + 1, bytes=9)),
+        part=ExecutionNotes(items=3 * now, pages=now, urls=now),
         figures=figures,
         elapsed_s=2.0,
     )

@@ -14,7 +14,7 @@ from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
 from crawlfleet.core.crawls.shared_crawl import rules_of
 from crawlfleet.crawl.engine import build
 from crawlfleet.crawl.engine.build import checked
-from crawlfleet.crawl.engine.crawl import Crawl
+from crawlfleet.crawl.engine.crawl import CrawlRun
 from crawlfleet.crawl.engine.local import local_crawl
 from crawlfleet.crawl.extract.limited_reader import LimitedReader
 from crawlfleet.crawl.output.sinks import open_sink
@@ -464,9 +464,9 @@ class Slow(Wrapped):
         return receipt
 
 
-def crawl_into(folder: Path, parameters: CrawlParameters, wrap: type[Wrapped]) -> Crawl:
+def crawl_into(folder: Path, parameters: CrawlParameters, wrap: type[Wrapped]) -> CrawlRun:
     _, plan = checked(parameters)
-    return Crawl(
+    return CrawlRun(
         parameters,
         frontier=SqliteFrontier(path=folder / "frontier.db", rules=rules_of(parameters)),
         sinks={spec.url: wrap(open_sink(spec, plan)) for spec in parameters.sinks},

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.core.urls.canonical import Canonicaliser, fingerprint
-from crawlfleet.core.urls.scope import Refusal, Territory
+from crawlfleet.core.urls.scope import ScopeRefusal, Territory
 from crawlfleet.core.urls.traps import Variants
-from crawlfleet.crawl.engine.outcomes import Judge
+from crawlfleet.crawl.engine.outcomes import OutcomeReader
 from crawlfleet.crawl.extract.page_reader import PageReader
 from crawlfleet.crawl.fetch.messages import Fetched
 from crawlfleet.crawl.links import MOST_LINKS, Links
 from crawlfleet.crawl.public_suffixes import bundled
-from crawlfleet.model.crawl.extraction import Plan
-from crawlfleet.model.crawl.frontier import Link, Visit, Waiting
+from crawlfleet.model.crawl.extraction import ExtractionPlan
+from crawlfleet.model.crawl.frontier import Link, Visit, WaitingUrl
 from crawlfleet.model.crawl.parameters import CrawlParameters, Limits, Outcome, Scope
 from tests.sampling import examples
 
@@ -174,7 +174,7 @@ def test_queries_of_one_path_end_somewhere() -> None:
 def test_a_refusal_says_which_rule_said_no() -> None:
     fate = links().follow(f"{SITE}/", "https://other.example/")
 
-    assert isinstance(fate, Refusal)
+    assert isinstance(fate, ScopeRefusal)
     assert fate.rule == "within"
     assert "scope.within" in fate.message
 
@@ -205,7 +205,7 @@ def test_a_seed_belongs_whatever_the_rules_are() -> None:
     assert crawl.seed("HTTPS://shop.example/a.pdf#b") == Link(
         fingerprint(f"{SITE}/a.pdf"), f"{SITE}/a.pdf", SITE
     )
-    assert isinstance(crawl.seed("shop.example"), Refusal)
+    assert isinstance(crawl.seed("shop.example"), ScopeRefusal)
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ def test_the_links_of_a_page_have_so_many_characters_at_most() -> None:
 
 def judged(body: bytes, content_type: str) -> tuple[Visit, Links]:
     crawl = links()
-    judge = Judge(
+    judge = OutcomeReader(
         CrawlParameters(url=f"{SITE}/"),
         links=crawl,
-        reader=PageReader(Plan()),
+        reader=PageReader(ExtractionPlan()),
         chance=lambda: 0.5,
         keep_bodies=False,
     )
@@ -257,7 +257,7 @@ def judged(body: bytes, content_type: str) -> tuple[Visit, Links]:
         headers=(("content-type", content_type),),
         body=body,
     )
-    visit = judge.judge(Waiting(1, f"{SITE}/", 0, 1, 0), fetched, 0.0).visit
+    visit = judge.judge(WaitingUrl(1, f"{SITE}/", 0, 1, 0), fetched, 0.0).visit
     assert visit is not None
     return visit, crawl
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from crawlfleet.crawl.fetch.dial import AddressRefused, NetworkTrouble
-from crawlfleet.executors.fetch_list import AT_ONCE, FetchedList, ListFetch, Page
+from crawlfleet.executors.fetch_list import AT_ONCE, FetchedList, FetchedPage, ListFetch
 from crawlfleet.executors.http_fetch import (
     BODY_LIMIT,
     MOST_URL_BYTES,
@@ -47,7 +47,7 @@ class Web:
         self.tries: Counter[str] = Counter()
         self.troubles: dict[str, list[Exception]] = {}
 
-    async def __call__(self, url: str, most: int) -> Page:
+    async def __call__(self, url: str, most: int) -> FetchedPage:
         host = url.split("/")[2]
         self.tries[url] += 1
         self.starts[host].append(asyncio.get_running_loop().time())
@@ -60,7 +60,7 @@ class Web:
         if self.troubles.get(url):
             raise self.troubles[url].pop(0)
         body = self.body[:most]
-        return Page(
+        return FetchedPage(
             url=f"{url}end" if "redirect" in url else url,
             status=200,
             headers=self.headers,

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from crawlfleet import __version__
 from crawlfleet.crawl.fetch.dial import AddressRefused, NetworkTrouble
-from crawlfleet.executors.fetch_list import Page
+from crawlfleet.executors.fetch_list import FetchedPage
 from crawlfleet.executors.http_fetch import (
     BadRequest,
     HttpFetch,
@@ -98,7 +98,7 @@ def site() -> Iterator[str]:
     thread.join()
 
 
-def fetch(url: str, *, allow_private: bool = True, **parameters: object) -> Page:
+def fetch(url: str, *, allow_private: bool = True, **parameters: object) -> FetchedPage:
     wanted = msgspec.convert({"url": url, **parameters}, HttpFetchParameters)
     return asyncio.run(HttpFetch(allow_private=allow_private).run(wanted, Quiet()))
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from crawlfleet.adapters.files.output import OutputFolder
-from crawlfleet.crawl.engine.crawl import Crawl, Progress
+from crawlfleet.crawl.engine.crawl import CrawlProgress, CrawlRun
 from crawlfleet.errors import ConfigError, SinkUnusable, StoreUnavailable
 from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, Inline, NothingFetched, TooMuch, WebCrawl
@@ -314,14 +314,14 @@ def test_figures_that_cannot_be_had_for_a_while_are_told_of_and_had_later(
     shop: ServedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said, failures = Said(), [StoreUnavailable("the master restarts")] * 2
-    ask = Crawl.progress
+    ask = CrawlRun.progress
 
-    async def progress(crawl: Crawl) -> Progress:
+    async def progress(crawl: CrawlRun) -> CrawlProgress:
         if failures:
             raise failures.pop()
         return await ask(crawl)
 
-    monkeypatch.setattr(Crawl, "progress", progress)
+    monkeypatch.setattr(CrawlRun, "progress", progress)
     monkeypatch.setattr(web_crawl, "TELL_EVERY_S", 0.05)
     slow = order(shop, limits=Limits(max_pages=20), politeness=Politeness(delay_s=0.05))
     asyncio.run(WebCrawl(allow_private=True).run(slow, said))

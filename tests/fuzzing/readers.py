@@ -20,7 +20,7 @@ import msgspec
 from crawlfleet import zstd
 from crawlfleet.adapters.sinks.csv import CommaSeparated
 from crawlfleet.adapters.sinks.jsonl import JsonLines
-from crawlfleet.adapters.sinks.warc import Archive
+from crawlfleet.adapters.sinks.warc import WarcFormat
 from crawlfleet.core.bundles.archives import BadArchive, look_into
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.core.urls.canonical import Canonicaliser
@@ -28,7 +28,7 @@ from crawlfleet.core.urls.robots_rules import parse
 from crawlfleet.core.urls.robots_tags import addressed, from_headers
 from crawlfleet.core.urls.scope import Territory
 from crawlfleet.core.urls.traps import Variants
-from crawlfleet.crawl.engine.outcomes import Judge, asked_to_wait
+from crawlfleet.crawl.engine.outcomes import OutcomeReader, asked_to_wait
 from crawlfleet.crawl.extract.limited_reader import LimitedReader
 from crawlfleet.crawl.fetch.charset import is_binary, to_utf8
 from crawlfleet.crawl.fetch.cookies import CookieJar
@@ -36,7 +36,7 @@ from crawlfleet.crawl.fetch.decoding import Overflowing, Undecodable, decoder
 from crawlfleet.crawl.fetch.fetcher import Fetcher
 from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.links import Links
-from crawlfleet.model.crawl.frontier import Waiting
+from crawlfleet.model.crawl.frontier import WaitingUrl
 from crawlfleet.model.crawl.parameters import CrawlParameters, Fetching, Limits, Outcome, Scope
 from crawlfleet.ports.sink import PageRecord
 from tests.fuzzing.web_pages import ADDRESSES, broken, json_document, links, web_page
@@ -88,7 +88,7 @@ def read_page(chance: random.Random) -> Read:
 
 async def _visit(selectors: dict[str, Any], structured: bool, kind: str, body: bytes) -> Outcome:
     reader = LimitedReader(make_plan(selectors, structured=structured))
-    judge = Judge(
+    judge = OutcomeReader(
         CrawlParameters(url=f"{SITE}/"),
         links=any_links(),
         reader=reader,
@@ -106,7 +106,7 @@ async def _visit(selectors: dict[str, Any], structured: bool, kind: str, body: b
         reading = None
         if not judge.reads_at_once(fetched):
             reading = await judge.read_within_limit(fetched)
-        judged = judge.judge(Waiting(1, f"{SITE}/", 0, 1, 0), fetched, 0.0, reading=reading)
+        judged = judge.judge(WaitingUrl(1, f"{SITE}/", 0, 1, 0), fetched, 0.0, reading=reading)
     finally:
         await judge.close()
     assert judged.visit is not None
@@ -121,7 +121,7 @@ async def _visit(selectors: dict[str, Any], structured: bool, kind: str, body: b
 
 
 def write(page: PageRecord) -> None:
-    for format in (JsonLines(kinds=True), CommaSeparated(("title", "x")), Archive()):
+    for format in (JsonLines(kinds=True), CommaSeparated(("title", "x")), WarcFormat()):
         format.encode([page])
 
 

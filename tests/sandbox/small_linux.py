@@ -20,8 +20,8 @@ from crawlfleet.core.isolation import choose
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.sandbox import probe
 from crawlfleet.testing.cells import (
+    CpuShare,
     MemoryDeath,
-    Share,
     cpu_shares,
     memory_at_death,
     sandbox_in,
@@ -58,7 +58,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     isolation: Isolation
     memory: MemoryDeath
-    shares: list[Share]
+    shares: list[CpuShare]
     tree_gone_s: float
     left: dict[str, list[str]]
     attempts: dict[str, bool] = {}

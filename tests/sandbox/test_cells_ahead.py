@@ -22,7 +22,7 @@ from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import Ear, look_around, offer_of, sandbox_in
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
@@ -97,7 +97,7 @@ async def run(
     parameters = {"function": f"usercode:{function}", "args": list(args)}
     allocation = Resources(memory_mb=mb, **others.pop("given", {}))
     assignment = make_assignment("python", parameters, allocation=allocation, **others)
-    return await pool.run(assignment, Watch())
+    return await pool.run(assignment, WatchedRun())
 
 
 def test_each_is_used_once_and_holds_what_its_task_was_given(

@@ -14,7 +14,7 @@ from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import offer_of, sandbox_in
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
@@ -35,7 +35,7 @@ PF_EXITING = 0x4
 """Of the flags of a process: it runs nothing of its own any more."""
 
 
-class Census(Watch):
+class Census(WatchedRun):
     """Notes which namespace of processes the cell has."""
 
     def __init__(self, sandbox: LocalSandbox) -> None:

@@ -14,7 +14,7 @@ from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.testing.cells import offer_of, sandbox_in
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ def with_cells(
                 assignment = make_assignment(
                     task_type, parameters, isolation=offer.level, timeout_s=60
                 )
-                return await pool.run(assignment, Watch())
+                return await pool.run(assignment, WatchedRun())
 
             try:
                 async with asyncio.timeout(100):

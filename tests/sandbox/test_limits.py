@@ -26,9 +26,9 @@ from crawlfleet.sandbox import probe, users
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import (
+    CellRun,
+    DownloadRate,
     Ear,
-    Rate,
-    Run,
     cpu_shares,
     download,
     groups_of,
@@ -119,7 +119,7 @@ def test_cpu_time_is_what_was_allocated(tmp_path: Path, best: Isolation) -> None
 def test_bandwidth_is_what_was_allocated(tmp_path: Path, best: Isolation) -> None:
     sizes = ((8.0, 1), (40.0, 20), (160.0, 40)) if SOAK else ((8.0, 1),)
 
-    async def scenario(sandbox: LocalSandbox) -> list[Rate]:
+    async def scenario(sandbox: LocalSandbox) -> list[DownloadRate]:
         return [await download(sandbox, mbps=mbps, size=size * 10**6) for mbps, size in sizes]
 
     for rate in with_sandbox(tmp_path, best, scenario):
@@ -273,7 +273,7 @@ print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r
         folder=str(mine),
     )
 
-    async def main() -> Run:
+    async def main() -> CellRun:
         sandbox = LocalSandbox(
             isolation=offer,
             folder=SandboxFolder(tmp_path / "sandbox"),

@@ -22,7 +22,7 @@ from crawlfleet.ports.sandbox import Provision
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import offer_of
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def with_pool(
 
 async def call(pool: ProcessPool, function: str, *args: object, **options: float) -> Attempt:
     parameters = {"function": f"usercode:{function}", "args": list(args)}
-    return await pool.run(make_assignment("python", parameters, **options), Watch())
+    return await pool.run(make_assignment("python", parameters, **options), WatchedRun())
 
 
 def alive(pid: int) -> bool:
@@ -192,7 +192,7 @@ def test_memory_of_all_its_processes_is_counted_together(tmp_path: Path) -> None
         assignment = make_assignment(
             "python", parameters, allocation=Resources(memory_mb=150), timeout_s=30
         )
-        return await pool.run(assignment, Watch())
+        return await pool.run(assignment, WatchedRun())
 
     attempt = with_pool(tmp_path, scenario)
     assert attempt.error is not None
@@ -205,7 +205,7 @@ def test_one_process_cannot_take_more_memory_than_the_cell_has(tmp_path: Path) -
         assignment = make_assignment(
             "python", parameters, allocation=Resources(memory_mb=150), timeout_s=30
         )
-        return await pool.run(assignment, Watch())
+        return await pool.run(assignment, WatchedRun())
 
     attempt = with_pool(tmp_path, scenario)
     assert attempt.error is not None
@@ -234,7 +234,9 @@ def test_its_exit_code_is_told(tmp_path: Path) -> None:
 def test_a_level_that_the_node_lacks_is_refused(tmp_path: Path) -> None:
     async def scenario(pool: ProcessPool) -> Attempt:
         parameters = {"seconds": 0}
-        return await pool.run(make_assignment("sleep", parameters, isolation=Level.L3), Watch())
+        return await pool.run(
+            make_assignment("sleep", parameters, isolation=Level.L3), WatchedRun()
+        )
 
     attempt = with_pool(tmp_path, scenario)
     assert attempt.error is not None
@@ -243,7 +245,7 @@ def test_a_level_that_the_node_lacks_is_refused(tmp_path: Path) -> None:
 
 def test_other_work_stays_in_the_pool_unless_it_demands_a_cell(tmp_path: Path) -> None:
     async def scenario(pool: ProcessPool) -> list[dict[str, float]]:
-        watch = Watch()
+        watch = WatchedRun()
         plain = await pool.run(make_assignment("sleep", {"seconds": 0}), watch)
         confined = await pool.run(
             make_assignment("sleep", {"seconds": 0}, isolation=Level.L0), watch

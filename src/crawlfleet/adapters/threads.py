@@ -37,7 +37,7 @@ class _Asked(Generic[J]):
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
 
-class Lane(Generic[J]):
+class DriverThread(Generic[J]):
     """Hands all waiting jobs, at most `most` of them, to `work`, which answers each in order.
 
     `work` is called in the lane's own thread. A caller that is cancelled leaves its job behind:

@@ -16,7 +16,7 @@ import msgspec
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.quality import figures
 from crawlfleet.core.quality.profile import Fold, items_of_lines, items_of_result
-from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.quality.recording import QualityRecord
 from crawlfleet.core.quality.verdict import Baseline, baseline, judge, unjudged
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.ids import MEASURED, make_id
@@ -59,7 +59,7 @@ class Measurement:
         self._system = system
         self._output = output
         self._turn = asyncio.Lock()
-        self._under_way: dict[str, asyncio.Task[Judged]] = {}
+        self._under_way: dict[str, asyncio.Task[QualityRecord]] = {}
         """By execution."""
 
     async def close(self) -> None:
@@ -73,11 +73,11 @@ class Measurement:
 
     async def reported(
         self, node_id: str, reports: Iterable[Report], *, wait_s: float
-    ) -> Mapping[str, Judged]:
+    ) -> Mapping[str, QualityRecord]:
         """What the items came to of those executions of a node that have succeeded and whose tasks
         expect something. What takes longer than `wait_s`, or cannot be read now, is not among it:
         it goes on, and whoever asks again gets it."""
-        wanted: dict[str, asyncio.Task[Judged]] = {}
+        wanted: dict[str, asyncio.Task[QualityRecord]] = {}
         for report in reports:
             if report.kind is not ReportKind.SUCCEEDED:
                 continue
@@ -97,7 +97,7 @@ class Measurement:
         for id in execution_ids:
             self._under_way.pop(id, None)
 
-    def _begun(self, task: Task, report: Report) -> asyncio.Task[Judged]:
+    def _begun(self, task: Task, report: Report) -> asyncio.Task[QualityRecord]:
         found = self._under_way.get(report.execution_id)
         if found is not None and not (found.done() and (found.cancelled() or found.exception())):
             return found
@@ -113,7 +113,9 @@ class Measurement:
         self._under_way[report.execution_id] = begun
         return begun
 
-    async def judge(self, task: Task, metrics: Mapping[str, float], results: Results) -> Judged:
+    async def judge(
+        self, task: Task, metrics: Mapping[str, float], results: Results
+    ) -> QualityRecord:
         """What the items of a task that is about to complete came to."""
         expected = task.expectations
         assert expected is not None, "only tasks that expect something are measured"
@@ -126,7 +128,7 @@ class Measurement:
             log.exception("defect: items are not judged", task_id=task.id)
             judgement = unjudged(f"they cannot be judged: {error!r}")
         log.info("measured", task_id=task.id, verdict=str(judgement.verdict), items=profile.items)
-        return Judged(
+        return QualityRecord(
             id=make_id(MEASURED, self._system.now(), self._system.entropy),
             judgement=judgement,
             profile=profile,
@@ -181,7 +183,7 @@ class Measurement:
         return True
 
 
-def _is_measured(execution_id: str, each: asyncio.Task[Judged]) -> bool:
+def _is_measured(execution_id: str, each: asyncio.Task[QualityRecord]) -> bool:
     if not each.done() or each.cancelled():
         return False
     if (error := each.exception()) is not None:

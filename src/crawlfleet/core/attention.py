@@ -37,7 +37,7 @@ _ILL: Final = {
 _LOOK: Final = "open the node: its history says since when"
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingTasks(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks that ask for the same, and are ready."""
 
     first: str
@@ -66,7 +66,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[Node] = ()
     whole: bool = True
     """Whether this is all of the fleet."""
-    waiting: Sequence[Waiting] = ()
+    waiting: Sequence[WaitingTasks] = ()
     dead_letters: int = 0
     more_dead_letters: bool = False
     """Whether there are more than were counted."""

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Final
 
-from crawlfleet.core.urls.canonical import Canonicaliser, Place, fingerprint, host_key
+from crawlfleet.core.urls.canonical import Canonicaliser, LinkBase, fingerprint, host_key
 from crawlfleet.core.urls.host_parts import queue_of
 from crawlfleet.core.urls.scope import (
     NOT_OF_THE_WEB,
     TOO_MANY_LINKS,
     TOO_MANY_VARIANTS,
-    Refusal,
+    ScopeRefusal,
     Territory,
 )
 from crawlfleet.core.urls.traps import Variants
@@ -50,7 +50,7 @@ _SAME_ANYWHERE: Final = ("http://", "https://", "javascript:", "mailto:", "tel:"
 _OF_THE_PAGE: Final = frozenset("#?" + "".join(map(chr, range(33))))
 """Links that begin so mean something else on each page; blanks may hide what follows them."""
 
-_Memory = dict[str, Link | Refusal]
+_Memory = dict[str, Link | ScopeRefusal]
 _NONE: Final[_Memory] = {}
 
 
@@ -86,7 +86,7 @@ class Links:
         """Links that did not belong, by rule; each is counted when it is looked at, not each time
         that it is met."""
 
-    def seed(self, url: str) -> Link | Refusal:
+    def seed(self, url: str) -> Link | ScopeRefusal:
         """The link for a URL that somebody asked for: it belongs, if only it is of the web."""
         canonical = self._canonical.canonical(url)
         if canonical is None:
@@ -134,7 +134,7 @@ class Links:
                 self.refused[TOO_MANY_LINKS.rule] += len(links) - len(kept)
         return kept
 
-    def follow(self, base_url: str, href: str) -> Link | Refusal:
+    def follow(self, base_url: str, href: str) -> Link | ScopeRefusal:
         """What becomes of one link, or of a redirect's target, on the page at `base_url`."""
         url = self._canonical.join(base_url, href)
         return NOT_OF_THE_WEB if url is None else self._judged(url, host_key(url))
@@ -152,7 +152,7 @@ class Links:
             self._territory = territory
             self._forget()
 
-    def _known_page(self, href: str, site: _Memory) -> Link | Refusal | None:
+    def _known_page(self, href: str, site: _Memory) -> Link | ScopeRefusal | None:
         """What is known of the page of which a link names a part. Parts are many, and each is met
         once or twice: the page is remembered."""
         if "#" in href and self._drops_fragments:
@@ -162,10 +162,12 @@ class Links:
                 return self._anywhere.get(head) or site.get(head)
         return None
 
-    def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
+    def _learn(
+        self, place: LinkBase, href: str, site: _Memory, folder: _Memory
+    ) -> Link | ScopeRefusal:
         url = self._canonical.resolve(place, href)
         if url is None:
-            fate: Link | Refusal = NOT_OF_THE_WEB
+            fate: Link | ScopeRefusal = NOT_OF_THE_WEB
         else:
             # A canonical URL means itself, on every page.
             known = self._anywhere.get(url)
@@ -180,7 +182,7 @@ class Links:
                         self._hosts[host] = host
                     self._held += 1 + len(url) // _IN_AN_ENTRY
             fate = known
-        if fate.__class__ is Refusal:
+        if fate.__class__ is ScopeRefusal:
             self.refused[fate[0]] += 1
         if not href or href == url or "#" in href or len(href) > _LONGEST_REMEMBERED:
             return fate
@@ -200,7 +202,7 @@ class Links:
         self._held += 1 + size // _IN_AN_ENTRY
         return fate
 
-    def _memories(self, place: Place) -> tuple[_Memory, _Memory]:
+    def _memories(self, place: LinkBase) -> tuple[_Memory, _Memory]:
         """What is known of the links of the page's site and folder.
 
         Of a folder only from its second page on: many have but one. Nor of that of a page whose
@@ -222,7 +224,7 @@ class Links:
             self._held += 1
         return site, folder
 
-    def _judged(self, url: str, host: str) -> Link | Refusal:
+    def _judged(self, url: str, host: str) -> Link | ScopeRefusal:
         refusal = self._territory.refusal(url, host)
         if refusal is not None:
             return refusal

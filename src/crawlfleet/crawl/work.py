@@ -41,7 +41,7 @@ class Pausing(NamedTuple):
     """By the wall clock."""
 
 
-class Handed(msgspec.Struct, kw_only=True):
+class EngineReport(msgspec.Struct, kw_only=True):
     """What an engine hands in at once."""
 
     at: float
@@ -68,25 +68,25 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
 
     leases: Sequence[HostLease] = ()
     widened: Sequence[str] = ()
-    """All that any engine of the crawl found, in any of its lives; see `Handed`."""
+    """All that any engine of the crawl found, in any of its lives; see `EngineReport`."""
     surplus: int = 0
     """So many hosts to give back: others work for the crawl, and have less than their share."""
 
 
-class Desk(Protocol):
+class WorkQueue(Protocol):
     """Every method may raise `StoreUnavailable`; then nothing was changed, or all of it was."""
 
     async def lease(self, *, hosts: int, urls: int, held: Mapping[str, int], now: float) -> Leased:
         """See `Frontier.lease`."""
         ...
 
-    async def hand_in(self, handed: Handed) -> Sequence[str]:
+    async def hand_in(self, handed: EngineReport) -> Sequence[str]:
         """A durable step, or one for each partition that it concerns; the names of hosts whose
         leases were lost, of which nothing counts."""
         ...
 
 
-class Figures:
+class WorkFigures:
     """What a crawl has done since this process began: how fast it is, and how its hosts are. What
     it has come to over all its lives is in the frontier."""
 
@@ -100,7 +100,7 @@ class Figures:
         self.pauses: deque[Pausing] = deque(maxlen=MOST_PAUSES)
         """The last ones; whoever tells people of one may take it out."""
 
-    def count(self, handed: Handed) -> None:
+    def count(self, handed: EngineReport) -> None:
         """Take into account what was committed."""
         for host in handed.hosts:
             for visit in host.visits:

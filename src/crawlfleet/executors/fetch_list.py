@@ -21,7 +21,7 @@ SHORTEST_MESSAGE: Final = 40
 TELL_EVERY_S: Final = 0.5
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
     """What came back. A body that is not text is in `body_base64`."""
 
     url: str
@@ -81,7 +81,7 @@ class _Host:
         self.next_at = 0.0
 
 
-Fetch = Callable[[str, int], Awaitable[Page]]
+Fetch = Callable[[str, int], Awaitable[FetchedPage]]
 """The page of a URL, with so many bytes of its body at most."""
 
 
@@ -165,7 +165,7 @@ class ListFetch:
                 self._told_at = loop.time()
                 await context.progress(len(self._outcomes), len(self._urls))
 
-    def _keep(self, url: str, page: Page) -> None:
+    def _keep(self, url: str, page: FetchedPage) -> None:
         """What came back, as far as its share goes: half is the body's, half is for the rest."""
         self._bytes += page.bytes
         ended_at = None if page.url == url else page.url

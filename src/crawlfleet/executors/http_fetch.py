@@ -21,7 +21,7 @@ from crawlfleet.crawl.fetch.request import header_problem, read_target
 from crawlfleet.crawl.fetch.secrets import headers_with_secrets, private_headers
 from crawlfleet.crawl.politeness.ledger_client import ledger_of
 from crawlfleet.errors import CrawlfleetError, FieldProblem
-from crawlfleet.executors.fetch_list import ListFetch, Page
+from crawlfleet.executors.fetch_list import FetchedPage, ListFetch
 from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
@@ -107,7 +107,9 @@ class HttpFetch:
                 field="headers", message=f"cannot be sent: {problem}", remedy="correct it"
             )
 
-    async def run(self, parameters: HttpFetchParameters, context: Context) -> Page | Measured:
+    async def run(
+        self, parameters: HttpFetchParameters, context: Context
+    ) -> FetchedPage | Measured:
         if parameters.headers:
             parameters = _filled(parameters, context.secrets)
         if parameters.urls:
@@ -132,7 +134,7 @@ class HttpFetch:
     async def _run_list(
         self, parameters: HttpFetchParameters, context: Context, send: Send | None
     ) -> Measured:
-        async def fetch(url: str, most: int) -> Page:
+        async def fetch(url: str, most: int) -> FetchedPage:
             one = msgspec.structs.replace(
                 parameters, url=url, urls=(), max_bytes=min(parameters.max_bytes, most)
             )
@@ -155,12 +157,12 @@ class HttpFetch:
         *,
         most: int = BODY_LIMIT,
         send: Send | None = None,
-    ) -> Page:
+    ) -> FetchedPage:
         """One page; its body has at most so many bytes as JSON. `send` is another way to fetch
         than at once."""
         page, elapsed_s = await self._visit(parameters, send)
         kept, text = _fit(page.body, _charset(page), most)
-        return Page(
+        return FetchedPage(
             url=page.url,
             status=page.status,
             headers=_headers(page),

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.crawl.engine.build import checked
 from crawlfleet.crawl.engine.committer import Member
 from crawlfleet.crawl.engine.control import Reins
-from crawlfleet.crawl.engine.crawl import Crawl, Summary
+from crawlfleet.crawl.engine.crawl import CrawlRun, Summary
 from crawlfleet.crawl.engine.figures import Teller
 from crawlfleet.crawl.engine.local import local_frontier
 from crawlfleet.crawl.engine.seed_outcomes import fates_of_seeds, in_words
@@ -32,7 +32,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.event_loop import alongside
 from crawlfleet.executors.crawl_folder import scratch
-from crawlfleet.model.crawl.extraction import EmptyFields, Plan
+from crawlfleet.model.crawl.extraction import EmptyFields, ExtractionPlan
 from crawlfleet.model.crawl.figures import MOST_HOSTS
 from crawlfleet.model.crawl.frontier import UrlRecord
 from crawlfleet.model.crawl.parameters import FLEET, CrawlParameters, Outcome, SinkSpec
@@ -260,7 +260,7 @@ class WebCrawl:
                     )
         return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
 
-    def _sink(self, spec: SinkSpec, plan: Plan, secrets: Mapping[str, str]) -> Sink:
+    def _sink(self, spec: SinkSpec, plan: ExtractionPlan, secrets: Mapping[str, str]) -> Sink:
         if not self._sinks_dir:
             raise BadCrawl(
                 "this node has no folder for sinks of tasks: use `fleet:` sinks, or set "
@@ -283,9 +283,9 @@ class WebCrawl:
         keeper: CrawlContext | None,
         ledger: Ledger | None,
         empty: "EmptyNews",
-    ) -> Crawl:
+    ) -> CrawlRun:
         with _explaining():
-            return Crawl(
+            return CrawlRun(
                 parameters,
                 frontier=frontier,
                 sinks=sinks,
@@ -406,7 +406,7 @@ async def _frontier(
 
 
 async def _tell(
-    crawl: Crawl, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
+    crawl: CrawlRun, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
 ) -> None:
     """Let people know how far it has got, until cancelled. What fails is logged and tried again:
     the crawl goes on, and the next figures may be had."""
@@ -423,7 +423,7 @@ async def _tell(
 
 
 async def _tell_once(
-    crawl: Crawl, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
+    crawl: CrawlRun, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
 ) -> None:
     progress = await crawl.progress()
     watched = _watched(context)
@@ -450,7 +450,7 @@ async def _tell_once(
         await watched.figures(figures)
 
 
-def _orders(crawl: Crawl, reins: Reins) -> Obey:
+def _orders(crawl: CrawlRun, reins: Reins) -> Obey:
     """What the crawl does when people say so."""
 
     async def obey(name: str, arguments: Mapping[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
 
 
@@ -19,7 +19,7 @@ class Ledger(Protocol):
         ...
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some entries of a book as they were at one moment."""
 
     now: float
@@ -27,7 +27,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     born: float
     """Until then windows may have been granted of which the book knows nothing: it was begun, or
     its last life ended. What never was is minus infinity."""
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, LedgerEntry]
     """Those that exist."""
     versions: Mapping[str, object] = {}
     """By which the book tells whether they are still the same."""
@@ -50,15 +50,15 @@ class LedgerBook(Protocol):
         """May be called twice."""
         ...
 
-    async def read(self, keys: Sequence[str]) -> Page:
+    async def read(self, keys: Sequence[str]) -> LedgerPage:
         """The entries of these keys."""
         ...
 
-    async def write(self, page: Page, changes: Mapping[str, Entry]) -> bool:
+    async def write(self, page: LedgerPage, changes: Mapping[str, LedgerEntry]) -> bool:
         """Replace entries of a page that was read, all at once; `False`, and nothing is changed,
         when one of them is not as it was."""
         ...
 
-    async def browse(self, limit: int) -> Page:
+    async def browse(self, limit: int) -> LedgerPage:
         """Up to so many entries, for people."""
         ...

@@ -96,7 +96,7 @@ class Ear(asyncio.SubprocessProtocol):
         self.exited.set()
 
 
-class Run(NamedTuple):
+class CellRun(NamedTuple):
     """How a command in a cell ended; `lines` are those that it printed as JSON."""
 
     lines: list[dict[str, Any]]
@@ -117,14 +117,14 @@ class MemoryDeath(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class CpuShare(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time of a cell that wanted more, as a part of a core."""
 
     given: float
     measured: float
 
 
-class Rate(msgspec.Struct, frozen=True, kw_only=True):
+class DownloadRate(msgspec.Struct, frozen=True, kw_only=True):
     """A download through the proxy, in megabits a second."""
 
     bytes: int
@@ -157,7 +157,9 @@ async def sandbox_in(
         await sandbox.close()
 
 
-async def run_in_cell(sandbox: LocalSandbox, order: CellOrder, wait_s: float = PATIENCE_S) -> Run:
+async def run_in_cell(
+    sandbox: LocalSandbox, order: CellOrder, wait_s: float = PATIENCE_S
+) -> CellRun:
     """Run a command to its end in a cell; what it printed, and what ended it."""
     cell, ear = await sandbox.start(order, Ear)
     try:
@@ -172,7 +174,7 @@ async def run_in_cell(sandbox: LocalSandbox, order: CellOrder, wait_s: float = P
     for line in ear.output[1].decode(errors="replace").splitlines():
         with contextlib.suppress(ValueError):
             lines.append(json.loads(line))
-    return Run(lines, reason, code, ear.output[2].decode(errors="replace"), figures)
+    return CellRun(lines, reason, code, ear.output[2].decode(errors="replace"), figures)
 
 
 def script(text: str, *arguments: object, egress: Egress | None = None, **limits: Any) -> CellOrder:
@@ -195,24 +197,24 @@ async def memory_at_death(sandbox: LocalSandbox, limit_mb: float) -> MemoryDeath
 
 async def cpu_shares(
     sandbox: LocalSandbox, given: Sequence[float], *, seconds: float, outside: int = 0
-) -> list[Share]:
+) -> list[CpuShare]:
     """What cells get that want two cores each, side by side, while so many processes outside want
     one each."""
 
-    async def one(cores: float) -> Share:
+    async def one(cores: float) -> CpuShare:
         run = await run_in_cell(sandbox, script(SPINNER, seconds, 2, cpu_cores=cores))
         assert run.lines, run
         spent, wall = (
             sum(line["cpu"] for line in run.lines),
             max(line["wall"] for line in run.lines),
         )
-        return Share(given=cores, measured=spent / wall)
+        return CpuShare(given=cores, measured=spent / wall)
 
     with _spinning(outside):
         return list(await asyncio.gather(*map(one, given)))
 
 
-async def download(sandbox: LocalSandbox, *, mbps: float, size: int) -> Rate:
+async def download(sandbox: LocalSandbox, *, mbps: float, size: int) -> DownloadRate:
     """How fast so many bytes come through the proxy of a cell that is allowed so much."""
     with _site(size) as port:
         rules = Egress(allow_private=True, bandwidth_mbps=mbps)
@@ -222,7 +224,7 @@ async def download(sandbox: LocalSandbox, *, mbps: float, size: int) -> Rate:
     found = run.lines[0]
     assert found["bytes"] >= size, run
     rate = found["bytes"] * 8 / BITS_OF_A_MEGABIT / found["wall"]
-    return Rate(bytes=size, given=mbps, measured=rate)
+    return DownloadRate(bytes=size, given=mbps, measured=rate)
 
 
 async def tree_gone_s(sandbox: LocalSandbox, processes: int) -> float:

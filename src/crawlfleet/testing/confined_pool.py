@@ -14,7 +14,7 @@ from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.sandbox import Sandbox
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import Leavings, left_since, look_around, sandbox_in
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 SPARES: Final = SandboxSettings().spare_cells
@@ -49,7 +49,7 @@ async def measure_residue(folder: Path, offer: Isolation, executions: int) -> Re
 
         async def run(number: int) -> None:
             for _ in range(number):
-                attempt = await pool.run(make_assignment("python", NOTHING), Watch())
+                attempt = await pool.run(make_assignment("python", NOTHING), WatchedRun())
                 assert attempt.error is None, attempt.error
 
         await run(WARM_UP)

@@ -50,7 +50,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """By the clock of this machine."""
 
 
-class Figures:
+class CrowdFigures:
     """How long the master took, in seconds, by what it was asked."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Figures:
 class TimedLink(HttpControlLink):
     """The link of a node, with a watch at its answers; a lease waits on purpose and has none."""
 
-    figures: Figures
+    figures: CrowdFigures
 
     async def register(self, registration: Registration, node_token: str | None) -> Registered:
         begun = time.perf_counter()
@@ -97,7 +97,7 @@ class SleepingPool:
     task_types = (TASK_TYPE,)
     ahead = 0
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: CrowdFigures) -> None:
         self._figures = figures
 
     async def run(
@@ -138,7 +138,7 @@ class Crowd:
     """The nodes of this process."""
 
     def __init__(self) -> None:
-        self._figures = Figures()
+        self._figures = CrowdFigures()
         self._lives: set[asyncio.Task[None]] = set()
 
     async def carry_out(self, order: dict[str, Any]) -> dict[str, Any]:

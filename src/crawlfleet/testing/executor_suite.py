@@ -56,7 +56,7 @@ def make_assignment(
     )
 
 
-class Watch:
+class WatchedRun:
     """An observer that remembers what it heard."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class ExecutorSuite:
 
     def test_runs_again_and_again(self) -> None:
         async def scenario(pool: ProcessPool) -> list[Attempt]:
-            return [await pool.run(self._assignment(self.good), Watch()) for _ in range(5)]
+            return [await pool.run(self._assignment(self.good), WatchedRun()) for _ in range(5)]
 
         assert [attempt.error for attempt in self._with_pool(scenario)] == [None] * 5
 
@@ -137,8 +137,8 @@ class ExecutorSuite:
 
     def test_works_after_a_refusal(self) -> None:
         async def scenario(pool: ProcessPool) -> Attempt:
-            await pool.run(self._assignment(self.bad), Watch())
-            return await pool.run(self._assignment(self.good), Watch())
+            await pool.run(self._assignment(self.bad), WatchedRun())
+            return await pool.run(self._assignment(self.good), WatchedRun())
 
         assert self._with_pool(scenario).error is None
 
@@ -150,13 +150,13 @@ class ExecutorSuite:
 
     def test_is_stopped_when_cancelled_and_works_again(self) -> None:
         async def scenario(pool: ProcessPool) -> Attempt:
-            watch = Watch()
+            watch = WatchedRun()
             run = asyncio.create_task(pool.run(self._assignment(self.endless), watch))
             await watch.has_started.wait()
             run.cancel()
             await asyncio.wait([run])
             assert run.cancelled()
-            return await pool.run(self._assignment(self.good), Watch())
+            return await pool.run(self._assignment(self.good), WatchedRun())
 
         assert self._with_pool(scenario).error is None
 
@@ -195,7 +195,7 @@ class ExecutorSuite:
     def _run(
         self, parameters: Mapping[str, Any], *, timeout_s: float | None = None
     ) -> tuple[Attempt, int]:
-        watch = Watch()
+        watch = WatchedRun()
 
         async def scenario(pool: ProcessPool) -> Attempt:
             return await pool.run(self._assignment(parameters, timeout_s), watch)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from crawlfleet.core.politeness import ledger
-from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold, Pause, Return, Terms, Want
 from crawlfleet.ports.ledger import LedgerBook
 
@@ -74,7 +74,7 @@ class LedgerBookSuite(LedgerHarness):
     async def test_what_was_written_is_read(self, book: LedgerBook) -> None:
         page = await book.read(["x", "y"])
         assert page.entries == {}
-        entry = Entry(paused_until=page.now + 100.0, pause="because", next_at=page.now + 5.0)
+        entry = LedgerEntry(paused_until=page.now + 100.0, pause="because", next_at=page.now + 5.0)
         assert await book.write(page, {"x": entry})
         again = await book.read(["x", "y"])
         assert again.entries == {"x": entry}
@@ -86,11 +86,11 @@ class LedgerBookSuite(LedgerHarness):
         self, book: LedgerBook
     ) -> None:
         page = await book.read(["x", "y"])
-        assert await book.write(page, {"x": Entry(paused_until=page.now + 50.0)})
-        later = Entry(paused_until=page.now + 60.0)
+        assert await book.write(page, {"x": LedgerEntry(paused_until=page.now + 50.0)})
+        later = LedgerEntry(paused_until=page.now + 60.0)
         assert not await book.write(page, {"x": later, "y": later})
         found = await book.read(["x", "y"])
-        assert found.entries == {"x": Entry(paused_until=page.now + 50.0)}
+        assert found.entries == {"x": LedgerEntry(paused_until=page.now + 50.0)}
         assert await book.write(page, {"y": later}), "of that one the page is still true"
 
     @on_book

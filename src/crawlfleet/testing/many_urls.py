@@ -44,7 +44,7 @@ PROBED: Final = 10
 """A tenth as many further URLs tell how often a filter of that size errs."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ManyUrlsReport(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it."""
 
     store: str
@@ -125,7 +125,7 @@ async def fill(frontier: Frontier, known: int) -> None:
 
 async def tell_twice(
     frontier: Frontier, *, store: str, dedup: str, urls: int, server: RedisServer | None
-) -> Told:
+) -> ManyUrlsReport:
     """Of a frontier that is open and empty."""
     me = psutil.Process()
     keeper = psutil.Process(server.pid) if server else me
@@ -140,7 +140,7 @@ async def tell_twice(
         cpu_s, keeper_s = _cpu_s(me) - cpu_s, _cpu_s(keeper) - keeper_s
         probes = urls // PROBED
         accepted = await tell(frontier, range(urls, urls + probes))
-    return Told(
+    return ManyUrlsReport(
         store=store,
         dedup=dedup,
         urls=urls,
@@ -157,7 +157,7 @@ async def tell_twice(
     )
 
 
-def measured(store: str, dedup: str, urls: int) -> Told:
+def measured(store: str, dedup: str, urls: int) -> ManyUrlsReport:
     """In this process; on a disk, and with a Redis of its own where that is needed."""
     if store == "sqlite":
         return asyncio.run(_on_sqlite(dedup, urls))
@@ -167,7 +167,7 @@ def measured(store: str, dedup: str, urls: int) -> Told:
         return asyncio.run(_on_redis(server, dedup, urls))
 
 
-async def _on_sqlite(dedup: str, urls: int) -> Told:
+async def _on_sqlite(dedup: str, urls: int) -> ManyUrlsReport:
     from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
 
     with _folder() as folder:
@@ -179,7 +179,7 @@ async def _on_sqlite(dedup: str, urls: int) -> Told:
     return msgspec.structs.replace(told, disk_bytes_per_url=disk / (urls + told.probes))
 
 
-async def _on_redis(server: RedisServer, dedup: str, urls: int) -> Told:
+async def _on_redis(server: RedisServer, dedup: str, urls: int) -> ManyUrlsReport:
     from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 
     frontier = RedisFrontier(url=server.url(), crawl="many", rules=_rules(dedup, urls))
@@ -190,7 +190,7 @@ async def _on_redis(server: RedisServer, dedup: str, urls: int) -> Told:
     return msgspec.structs.replace(told, disk_bytes_per_url=disk / (urls + told.probes))
 
 
-async def _in_set(server: RedisServer, kind: str, urls: int) -> Told:
+async def _in_set(server: RedisServer, kind: str, urls: int) -> ManyUrlsReport:
     """What a crawler without anything else keeps: a set of fingerprints, or of URLs."""
     from hashlib import sha1
 
@@ -208,7 +208,7 @@ async def _in_set(server: RedisServer, kind: str, urls: int) -> Told:
         for numbers in _lots(range(urls), PAGES * LINKS):
             new[turn] += await client.sadd("seen", *map(word, numbers))
     await client.aclose()
-    return Told(
+    return ManyUrlsReport(
         store="a plain set on Redis",
         dedup=kind,
         urls=urls,

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from crawlfleet.testing.many_urls import Told
+from crawlfleet.testing.many_urls import ManyUrlsReport
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200 if SOAK else 120)]
@@ -26,10 +26,10 @@ MOST_BYTES = {
 spares anything."""
 
 
-def told(store: str, dedup: str) -> Told:
+def told(store: str, dedup: str) -> ManyUrlsReport:
     command = [sys.executable, "-m", "crawlfleet.testing.many_urls", store, dedup, str(URLS)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-    found = msgspec.json.decode(said.splitlines()[-1], type=Told)
+    found = msgspec.json.decode(said.splitlines()[-1], type=ManyUrlsReport)
     print(f"\n{msgspec.json.format(msgspec.json.encode(found)).decode()}")
     return found
 
@@ -57,7 +57,7 @@ def test_filter_that_grows_errs_seldom_at_many_urls(store: str) -> None:
     _is_bounded(found, store, "bloom")
 
 
-def _is_bounded(found: Told, store: str, dedup: str) -> None:
+def _is_bounded(found: ManyUrlsReport, store: str, dedup: str) -> None:
     most = MOST_BYTES[store, dedup]
     in_process = most * URLS if store == "sqlite" else 0
     assert found.peak_mb < PROCESS_MB + in_process / 1e6

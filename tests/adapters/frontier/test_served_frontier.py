@@ -17,9 +17,9 @@ import pytest
 from crawlfleet.adapters.frontier.folder import FolderShelf
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.core.tasks.lease import Lease
-from crawlfleet.crawl.engine.committer import Member, Office
+from crawlfleet.crawl.engine.committer import Committer, Member
 from crawlfleet.crawl.frontier.master import ServedFrontier
-from crawlfleet.crawl.work import Handed
+from crawlfleet.crawl.work import EngineReport
 from crawlfleet.errors import Busy, FrontierRefused, NotFound, StoreUnavailable
 from crawlfleet.features.crawls.frontiers import MOST_READ, READ_AT_ONCE, Frontiers
 from crawlfleet.model import ids
@@ -466,7 +466,7 @@ def test_hosts_with_the_largest_robots_txt_pass_through(tmp_path: Path) -> None:
     async def scene(master: PlayedMaster) -> None:
         first = PlayedExecution(master, within_limits)
         member = Member("exec", "task", most_step_bytes=first.most_step_bytes)
-        office = Office(first, {}, member=member)
+        office = Committer(first, {}, member=member)
         await office.open()
         await first.add([each for host in hosts for each in links("ab", host)], NOW)
         desks = [office.desk("one"), office.desk("two")]
@@ -490,7 +490,7 @@ def test_hosts_with_the_largest_robots_txt_pass_through(tmp_path: Path) -> None:
                         )
                         for each in given
                     ]
-                    assert not await desk.hand_in(Handed(at=NOW, hosts=parts))
+                    assert not await desk.hand_in(EngineReport(at=NOW, hosts=parts))
                     left -= {each.host for each in given}
                 assert any(leases), "what is left can be had"
         assert (await first.counts()).done == 80

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.frontier import books, packing
-from crawlfleet.adapters.frontier.counts import Tally
+from crawlfleet.adapters.frontier.counts import RunningTotals
 from crawlfleet.adapters.frontier.sql import Tables
 from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
 from crawlfleet.errors import ConfigError, StoreUnavailable
@@ -71,7 +71,7 @@ def check_tables(path: Path) -> set[int]:
         assert sorted(queued + delayed + visited) == places
         assert len({id for (id,) in rows("SELECT id FROM urls")}) == len(places)
         ((stored,),) = rows("SELECT tally FROM books")
-        tally = msgspec.json.decode(stored, type=Tally)
+        tally = msgspec.json.decode(stored, type=RunningTotals)
         assert (tally.known, tally.done) == (len(places), len(visited))
         assert tally.outcomes == ({"ok": len(visited)} if visited else {})
         depths = dict(rows("SELECT depth, count(*) FROM urls GROUP BY depth"))

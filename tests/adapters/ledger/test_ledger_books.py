@@ -11,7 +11,7 @@ from crawlfleet import plugins
 from crawlfleet.adapters.ledger.memory import MemoryBook
 from crawlfleet.adapters.ledger.redis import RedisBook
 from crawlfleet.errors import ConfigError, LedgerUnavailable
-from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 from crawlfleet.model.wire.politeness import LedgerAsk, Pause
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.testing.ledger_suite import POLITE, LedgerBookSuite, say, want
@@ -124,7 +124,7 @@ def test_page_from_before_redis_was_emptied_is_not_written() -> None:
         await book.open()
         page = await book.read(["x"])
         await asyncio.to_thread(server.empty)
-        assert not await book.write(page, {"x": Entry(pause="x")})
+        assert not await book.write(page, {"x": LedgerEntry(pause="x")})
         await book.close()
 
     with redis_server(fsync=False) as server:

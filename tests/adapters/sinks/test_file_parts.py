@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from crawlfleet import zstd
-from crawlfleet.adapters.sinks.rotating_file import FileReceipt, Parts
+from crawlfleet.adapters.sinks.rotating_file import FileReceipt, RotatingFile
 from crawlfleet.errors import SinkUnusable
 
 
-def opened(path: Path, receipt: FileReceipt | None = None, **options: object) -> Parts:
-    parts = Parts(path, **options)
+def opened(path: Path, receipt: FileReceipt | None = None, **options: object) -> RotatingFile:
+    parts = RotatingFile(path, **options)
     parts.open(receipt)
     return parts
 

@@ -12,8 +12,8 @@ from crawlfleet.adapters.frontier.redis.checkpoint import SCHEMA as CHECKPOINT
 from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
 from crawlfleet.adapters.locks.sqlite import from_url as locks_of
 from crawlfleet.adapters.sinks import csv, jsonl, warc
-from crawlfleet.adapters.sinks.folder import OutputFolder
-from crawlfleet.adapters.sinks.rotating_file import Parts
+from crawlfleet.adapters.sinks.folder import SinkFolder
+from crawlfleet.adapters.sinks.rotating_file import RotatingFile
 from crawlfleet.adapters.sinks.tables import sink as table
 from crawlfleet.adapters.store.sqlite.store import from_url as store_of
 from crawlfleet.core.crawls.shared_crawl import rules_of
@@ -88,7 +88,7 @@ def test_the_folder_of_a_node_is_not_made_up(tmp_path: Path, format: str) -> Non
 def test_a_folder_may_be_put_elsewhere_while_it_is_open(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    with OutputFolder(tmp_path / "a") as folder:
+    with SinkFolder(tmp_path / "a") as folder:
         (tmp_path / "a").rename(tmp_path / "c")
         (tmp_path / "a").symlink_to(tmp_path / "b")
         os.close(folder.open("x", os.O_RDWR | os.O_CREAT))
@@ -96,7 +96,7 @@ def test_a_folder_may_be_put_elsewhere_while_it_is_open(tmp_path: Path) -> None:
 
 
 def test_the_next_part_of_a_rotation_follows_no_link(tmp_path: Path) -> None:
-    parts = Parts(tmp_path / "items.csv.gz", packing="gzip", rotate_bytes=10)
+    parts = RotatingFile(tmp_path / "items.csv.gz", packing="gzip", rotate_bytes=10)
     parts.open(None)
     receipt = parts.append([b"x" * 100], 1)
     (tmp_path / "items-00002.csv.gz").symlink_to(tmp_path / "made")

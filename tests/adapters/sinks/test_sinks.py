@@ -16,12 +16,12 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet import zstd
 from crawlfleet.ports.sink import Sink
-from crawlfleet.testing.sink_suite import CrashingSinkSuite, Found, Harness, SinkSuite
+from crawlfleet.testing.sink_suite import CrashingSinkSuite, FoundItem, SinkHarness, SinkSuite
 from tests.adapters import sink_makers
 from tests.adapters.schemas import Schemas
 
 
-class Files(Harness):
+class Files(SinkHarness):
     """Output in files; tells how they are made and read."""
 
     MAKE: Callable[[Path], Sink]
@@ -49,17 +49,17 @@ class Files(Harness):
 
 
 class Lines(Files):
-    def read(self, folder: Path) -> list[Found]:
+    def read(self, folder: Path) -> list[FoundItem]:
         rows = [json.loads(line) for data in self.contents(folder) for line in data.splitlines()]
-        return [Found(row["url"], row["title"]) for row in rows]
+        return [FoundItem(row["url"], row["title"]) for row in rows]
 
 
 class Rows(Files):
-    def read(self, folder: Path) -> list[Found]:
+    def read(self, folder: Path) -> list[FoundItem]:
         found = []
         for data in self.contents(folder):
             rows = csv.DictReader(io.StringIO(data.decode(), newline=""))
-            found += [Found(row["url"], row["title"]) for row in rows]
+            found += [FoundItem(row["url"], row["title"]) for row in rows]
             assert tuple(rows.fieldnames or ()) == sink_makers.COLUMNS
         return found
 
@@ -68,7 +68,7 @@ class Archives(Files):
     WHOLE_PAGES = True
     GLOB = "pages*.warc*"
 
-    def read(self, folder: Path) -> list[Found]:
+    def read(self, folder: Path) -> list[FoundItem]:
         found = []
         for path in sorted(folder.glob(self.GLOB)):
             with path.open("rb") as file:
@@ -78,7 +78,7 @@ class Archives(Files):
                     body = record.content_stream().read()
                     if record.rec_type == "response":
                         url = record.rec_headers.get_header("WARC-Target-URI")
-                        found.append(Found(url, body))
+                        found.append(FoundItem(url, body))
                 assert kinds[:1] == ["warcinfo"]
                 assert kinds[1:] == ["response", "request"] * (len(kinds) // 2)
         return found
@@ -125,11 +125,11 @@ class RotatedArchive(Archives):
 class SqliteRows(Files):
     MAKE = staticmethod(sink_makers.sqlite_rows)
 
-    def read(self, folder: Path) -> list[Found]:
+    def read(self, folder: Path) -> list[FoundItem]:
         with closing(sqlite3.connect(folder / "shop.db")) as connection:
             rows = connection.execute('SELECT fields FROM "the ""items"""').fetchall()
         fields = [json.loads(row) for (row,) in rows]
-        return [Found(each["url"], each["title"]) for each in fields]
+        return [FoundItem(each["url"], each["title"]) for each in fields]
 
     def spoil(self, folder: Path) -> None:
         (folder / "shop.db").unlink()
@@ -148,9 +148,9 @@ class PostgresRows(Files):
             (folder / "url").write_text(f"{self._schemas.url(folder)}&table=The+%22Items%22")
         return super().make_sink(folder)
 
-    def read(self, folder: Path) -> list[Found]:
+    def read(self, folder: Path) -> list[FoundItem]:
         rows = self._rows(folder, "fields")
-        return [Found(each["url"], each["title"]) for each in map(json.loads, rows)]
+        return [FoundItem(each["url"], each["title"]) for each in map(json.loads, rows)]
 
     def _rows(self, folder: Path, what: str) -> list[str]:
         table = f'{self._schemas.name(folder)}."The ""Items"""'

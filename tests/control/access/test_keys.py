@@ -10,7 +10,7 @@ from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.access.keys import SAVE_EVERY_S, Principal
 from crawlfleet.control.access.node_tokens import GRACE_S
 from crawlfleet.control.state.audit_trail import AuditTrail, leaving
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, StoreUnavailable, Unauthenticated
 from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.key import Role
@@ -309,7 +309,7 @@ def test_many_commits_of_one_request_are_one_entry() -> None:
             ids = [each.task.id for each in made if each.task]
             before = store.commits
             with leaving(trail("cancel_tasks")):
-                await on.control.orders.carry_out(Order(verb=Verb.CANCEL, by="ann"), ids)
+                await on.control.orders.carry_out(TaskOrder(verb=Verb.CANCEL, by="ann"), ids)
             assert store.commits - before >= 3
             (entry,) = await store.audit(AuditFilter(), after=None, limit=10)
             assert entry.count == 1200

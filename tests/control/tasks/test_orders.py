@@ -7,7 +7,7 @@ import msgspec
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.tasks.orders import PORTION
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.task import ExecutionStatus, Task, TaskStatus
@@ -16,7 +16,7 @@ from crawlfleet.ports.store import Committed, TaskFilter
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import Stage, stage
 
-CANCEL = Order(verb=Verb.CANCEL, by="people")
+CANCEL = TaskOrder(verb=Verb.CANCEL, by="people")
 
 
 class CountingStore(MemoryStore):
@@ -85,7 +85,7 @@ def test_what_somebody_else_changed_meanwhile_is_decided_anew() -> None:
             gone = msgspec.structs.replace(paused, version=newer, status=TaskStatus.CANCELLED)
             store.first = Change(tasks=(gone,))
             outcomes = await on.control.orders.carry_out(
-                Order(verb=Verb.PAUSE, by="people"), [one.id, other.id]
+                TaskOrder(verb=Verb.PAUSE, by="people"), [one.id, other.id]
             )
             assert [outcome.changed for outcome in outcomes] == [False, True]
             assert str(outcomes[0].refusal) == f"cannot pause {one.id}: it is cancelled"

@@ -12,7 +12,7 @@ from crawlfleet.control.events.outbox import Outbox
 from crawlfleet.control.tasks import service as control_tasks
 from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.core.tasks import parents
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, InvalidRequest
 from crawlfleet.model.log import Progress
 from crawlfleet.model.requests import CloneRequest, TaskRequest
@@ -107,7 +107,7 @@ def test_a_failed_shard_fails_its_parent_which_keeps_the_rest() -> None:
             dead = await on.store.find_tasks(TaskFilter(dead=True), after=None, limit=9)
             assert [task.id for task in dead] == [children[1].id]
 
-            order = Order(verb=Verb.REQUEUE, by="people")
+            order = TaskOrder(verb=Verb.REQUEUE, by="people")
             await on.control.orders.carry_out_one(order, children[1].id)
             assert (await on.task(parent)).status is TaskStatus.WAITING
             await finish(node)
@@ -230,7 +230,7 @@ def test_all_shards_are_retried_by_one_order() -> None:
             node = await on.node(slots=99)
             await finish(node, failing=[child.id for child in children])
             assert (await on.task(parent)).status is TaskStatus.FAILED
-            retry = Order(verb=Verb.RETRY, by="people")
+            retry = TaskOrder(verb=Verb.RETRY, by="people")
             ids = [parent.id, *(child.id for child in children)]
             for some in (ids[1:], ids, ids[::-1]):
                 outcomes = await on.control.orders.carry_out(retry, some)
@@ -239,7 +239,7 @@ def test_all_shards_are_retried_by_one_order() -> None:
                 states = {each.status for each in await shards_of(on, parent)}
                 assert states <= {TaskStatus.PENDING, TaskStatus.ASSIGNED}
                 await finish(node, failing=[child.id for child in children])
-            cancel = Order(verb=Verb.CANCEL, by="people")
+            cancel = TaskOrder(verb=Verb.CANCEL, by="people")
             await on.control.orders.carry_out(retry, ids)
             outcomes = await on.control.orders.carry_out(cancel, ids[::-1])
             assert [each.refusal for each in outcomes] == [None] * len(ids)
@@ -271,7 +271,7 @@ def test_shards_that_are_retried_while_their_parent_ends_reopen_it_all_the_same(
             for child in await shards_of(on, parent):
                 ending.take(child)
             store.first = ending.end(now=99.0)
-            retry = Order(verb=Verb.RETRY, by="people")
+            retry = TaskOrder(verb=Verb.RETRY, by="people")
             outcomes = await on.control.orders.carry_out(retry, [child.id for child in children])
             assert [outcome.changed for outcome in outcomes] == [True] * 3
             assert (await on.task(parent)).status is TaskStatus.WAITING
@@ -286,7 +286,7 @@ def test_a_new_priority_reaches_the_shards() -> None:
     async def scene() -> None:
         async with stage() as on:
             parent = await on.submit(**fetches())
-            order = Order(verb=Verb.REPRIORITISE, by="people", priority=9)
+            order = TaskOrder(verb=Verb.REPRIORITISE, by="people", priority=9)
             await on.control.orders.carry_out_one(order, parent.id)
             assert {each.priority for each in await shards_of(on, parent)} == {9}
             assert (await on.task(parent)).priority == 9

@@ -5,7 +5,14 @@ import pytest
 from crawlfleet.core.crawls.figures import counted, failed_in, part_of, together
 from crawlfleet.model.crawl.figures import CrawlFigures, HostReport, Part, Rate, ToldFigures
 from crawlfleet.model.crawl.frontier import FrontierCounts
-from crawlfleet.model.crawl.notes import NOTES, Notes, Spent, Totals, notes_in, totals_of
+from crawlfleet.model.crawl.notes import (
+    NOTES,
+    ExecutionNotes,
+    NoteTotals,
+    Spent,
+    notes_in,
+    totals_of,
+)
 
 
 def told(done: int, *, part: int = 0, at: float = 1.0, **fields: object) -> ToldFigures:
@@ -15,7 +22,7 @@ def told(done: int, *, part: int = 0, at: float = 1.0, **fields: object) -> Told
     return ToldFigures(at=at, part=mine, **(whole | fields))  # type: ignore[arg-type]
 
 
-def counts(done: int, totals: Totals | None = None) -> FrontierCounts:
+def counts(done: int, totals: NoteTotals | None = None) -> FrontierCounts:
     return FrontierCounts(
         known=done + 3,
         waiting=2,
@@ -75,7 +82,7 @@ def test_a_crawl_is_held_when_all_who_work_for_it_are() -> None:
 
 
 def test_the_frontier_is_believed() -> None:
-    totals = Totals(
+    totals = NoteTotals(
         items=8, spent=Spent(requests=40, bytes=7, retries=2, rejected={"a": 1, "b": 2})
     )
     figures = counted(CrawlFigures(pages=1690, items=400, requests=6), counts(10, totals))
@@ -89,11 +96,11 @@ def test_what_is_older_than_what_was_told_is_not_believed() -> None:
     newer = told(11)
     assert counted(newer, counts(10)) == newer
     later = told(10, requests=50)
-    assert counted(later, counts(10, Totals(spent=Spent(requests=49)))) == later
+    assert counted(later, counts(10, NoteTotals(spent=Spent(requests=49)))) == later
 
 
 def test_what_the_frontier_does_not_know_stays_as_it_was_told() -> None:
-    figures = counted(told(5, items=7, requests=9), counts(10, Totals(items=8)))
+    figures = counted(told(5, items=7, requests=9), counts(10, NoteTotals(items=8)))
     assert (figures.pages, figures.items, figures.requests) == (9, 8, 9)
 
 
@@ -104,7 +111,7 @@ def test_an_error_is_no_page_and_what_was_spared_is_neither() -> None:
 
 @pytest.mark.parametrize(("round", "items"), [(1, 7), (2, 9), (3, 0)])
 def test_notes_are_added_up_by_round(round: int, items: int) -> None:
-    notes = [Notes(items=3), Notes(items=4), Notes(items=9, round=2)]
+    notes = [ExecutionNotes(items=3), ExecutionNotes(items=4), ExecutionNotes(items=9, round=2)]
     assert totals_of(notes, round).items == items
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.core.crawls.figures import counted, together
-from crawlfleet.core.crawls.shared_crawl import Share, share_of
+from crawlfleet.core.crawls.shared_crawl import CrawlShare, share_of
 from crawlfleet.model.crawl.figures import HostReport, Rate, ToldFigures
 from crawlfleet.model.crawl.frontier import FrontierCounts
 
@@ -13,18 +13,18 @@ from crawlfleet.model.crawl.frontier import FrontierCounts
 @pytest.mark.parametrize(
     ("held", "free", "share"),
     [
-        ({"a": 0}, 7, Share(7, 0)),
-        ({"a": 0, "b": 0}, 7, Share(4, 0)),
-        ({"a": 4, "b": 0}, 0, Share(0, 2)),
-        ({"a": 4, "b": 3}, 0, Share(0, 0)),
-        ({"a": 4, "b": 0}, 4, Share(0, 0)),
-        ({"a": 1, "b": 0}, 0, Share(0, 0)),
-        ({"a": 9, "b": 0, "c": 0}, 0, Share(0, 6)),
-        ({"a": 5, "b": 5, "c": 0}, 0, Share(0, 2)),
-        ({"a": 2, "b": 2, "c": 1, "d": 0}, 0, Share(0, 1)),
+        ({"a": 0}, 7, CrawlShare(7, 0)),
+        ({"a": 0, "b": 0}, 7, CrawlShare(4, 0)),
+        ({"a": 4, "b": 0}, 0, CrawlShare(0, 2)),
+        ({"a": 4, "b": 3}, 0, CrawlShare(0, 0)),
+        ({"a": 4, "b": 0}, 4, CrawlShare(0, 0)),
+        ({"a": 1, "b": 0}, 0, CrawlShare(0, 0)),
+        ({"a": 9, "b": 0, "c": 0}, 0, CrawlShare(0, 6)),
+        ({"a": 5, "b": 5, "c": 0}, 0, CrawlShare(0, 2)),
+        ({"a": 2, "b": 2, "c": 1, "d": 0}, 0, CrawlShare(0, 1)),
     ],
 )
-def test_nobody_has_more_than_its_share(held: dict[str, int], free: int, share: Share) -> None:
+def test_nobody_has_more_than_its_share(held: dict[str, int], free: int, share: CrawlShare) -> None:
     assert share_of("a", held, free) == share
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlfleet.core.logs.retention import STRETCH_S, Cut, find_cut, start_of, stretch_of
+from crawlfleet.core.logs.retention import STRETCH_S, LogCut, find_cut, start_of, stretch_of
 from crawlfleet.core.logs.search import make_filter, shown
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.log import LogLevel, LogLine, LogSize
@@ -48,14 +48,14 @@ def test_broken_text_is_searched() -> None:
     [
         ({}, 10, None),
         ({1: (1, 10)}, 10, None),
-        ({1: (10, 100), 2: (10, 100)}, 150, Cut(stretch=1, lines=5)),
+        ({1: (10, 100), 2: (10, 100)}, 150, LogCut(stretch=1, lines=5)),
         ({1: (10, 100), 2: (10, 100)}, 200, None),
-        ({1: (10, 100), 7: (10, 100)}, 100, Cut(stretch=1, lines=10)),
-        ({1: (10, 100), 7: (10, 1000)}, 10, Cut(stretch=7, lines=10)),
-        ({3: (10, 1000)}, 0.0, Cut(stretch=3, lines=10)),
+        ({1: (10, 100), 7: (10, 100)}, 100, LogCut(stretch=1, lines=10)),
+        ({1: (10, 100), 7: (10, 1000)}, 10, LogCut(stretch=7, lines=10)),
+        ({3: (10, 1000)}, 0.0, LogCut(stretch=3, lines=10)),
     ],
 )
-def test_the_oldest_go(sizes: dict[int, tuple[int, int]], most: float, cut: Cut | None) -> None:
+def test_the_oldest_go(sizes: dict[int, tuple[int, int]], most: float, cut: LogCut | None) -> None:
     known = {each: LogSize(lines=lines, bytes=size) for each, (lines, size) in sizes.items()}
 
     assert find_cut(known, most=most) == cut

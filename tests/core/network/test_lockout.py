@@ -7,15 +7,15 @@ from crawlfleet.core.network.lockout import (
     FIRST_LOCK_S,
     FORGOTTEN_AFTER_S,
     LONGEST_LOCK_S,
-    Standing,
+    LockoutStanding,
     after_wrong_key,
     locked_for_s,
 )
 
 
 def wrong_keys(
-    count: int, *, at: float, before: Standing | None = None, per_minute: float = 10
-) -> Standing:
+    count: int, *, at: float, before: LockoutStanding | None = None, per_minute: float = 10
+) -> LockoutStanding:
     for _ in range(count):
         before = after_wrong_key(before, per_minute=per_minute, now=at)
     assert before is not None

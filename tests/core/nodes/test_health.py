@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.core.nodes.health import (
-    Reading,
+    HealthReading,
     Trend,
     assessed,
     health_of,
@@ -24,11 +24,11 @@ from crawlfleet.model.settings import HealthSettings
 
 LIMITS = HealthSettings(sustain_s=15, recover_s=10)
 AT_ONCE = HealthSettings(sustain_s=0, recover_s=0)
-WELL = Reading(cpu=0.1, memory=0.1, disk_free_mb=1e6)
+WELL = HealthReading(cpu=0.1, memory=0.1, disk_free_mb=1e6)
 NODE = Node(id="node-1", name="n", created_at=0, updated_at=0, status=NodeStatus.ONLINE)
 
 
-def after(*readings: tuple[float, Reading], limits: HealthSettings = LIMITS) -> list[str]:
+def after(*readings: tuple[float, HealthReading], limits: HealthSettings = LIMITS) -> list[str]:
     """The kinds of the conditions after readings at these times."""
     conditions: tuple[Condition, ...] = ()
     trend = Trend()
@@ -37,7 +37,7 @@ def after(*readings: tuple[float, Reading], limits: HealthSettings = LIMITS) -> 
     return [each.kind for each in conditions]
 
 
-def with_(**fields: float) -> Reading:
+def with_(**fields: float) -> HealthReading:
     return msgspec.structs.replace(WELL, **fields)
 
 
@@ -53,7 +53,7 @@ def with_(**fields: float) -> Reading:
         (with_(clock_skew_s=31.0), "clock", Health.DEGRADED),
     ],
 )
-def test_each_limit_has_its_condition(reading: Reading, kind: str, health: Health) -> None:
+def test_each_limit_has_its_condition(reading: HealthReading, kind: str, health: Health) -> None:
     conditions, _ = judge((), Trend(), reading, AT_ONCE, now=5.0)
 
     (found,) = conditions
@@ -66,13 +66,13 @@ def test_each_limit_has_its_condition(reading: Reading, kind: str, health: Healt
     "reading",
     [
         WELL,
-        Reading(),
+        HealthReading(),
         with_(cpu=0.90, memory=0.95, disk_free_mb=200.0),
         with_(error_rate=0.5, wait_s=5.0, clock_skew_s=30.0),
         with_(disk_free_mb=1.0, disk=0.5),
     ],
 )
-def test_what_reaches_a_limit_and_what_is_not_known_is_no_matter(reading: Reading) -> None:
+def test_what_reaches_a_limit_and_what_is_not_known_is_no_matter(reading: HealthReading) -> None:
     assert after((0, reading), (100, reading)) == []
 
 

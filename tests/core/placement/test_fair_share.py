@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.plan import default_rules, plan
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.model.project import Project
 from crawlfleet.model.quota import Allowance
@@ -28,7 +28,7 @@ class Scene:
 
     def __init__(self, fleet: Fleet, **allowances: Allowance) -> None:
         self.fleet = fleet
-        self.queue = Lines()
+        self.queue = ProjectQueues()
         self.tenancy = Tenancy()
         self.running: dict[str, tuple[str, str, Resources]] = {}
         self.waiting: dict[str, tuple[str, Requirement]] = {}

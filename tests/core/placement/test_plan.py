@@ -15,7 +15,7 @@ from crawlfleet.core.placement.plan import (
     plan,
     requirement_of,
 )
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.core.placement.resources import add, fits
 from crawlfleet.core.placement.strategies import BUILT_IN
 from crawlfleet.model.explanation import Cause
@@ -162,7 +162,7 @@ def test_the_limit_is_kept_and_what_is_beyond_it_is_not_called_unplaced() -> Non
 
 def test_the_first_in_line_get_the_last_slots() -> None:
     fleet = fleet_of(make_node("a", resources=Resources(slots=2)))
-    queue = Lines()
+    queue = ProjectQueues()
     for id, priority in (("low", 2), ("high", 9), ("middle", 5)):
         queue.add(id, need(), priority=priority, created_at=NOW)
     assert [id for id, _ in planned(queue, fleet).assignments] == ["high", "middle"]
@@ -185,7 +185,7 @@ def test_work_lies_ready_at_a_node_only_when_no_other_could_begin_it() -> None:
 
 def test_a_group_that_does_not_fit_does_not_hold_up_the_others() -> None:
     fleet = fleet_of(make_node("a"))
-    queue = Lines()
+    queue = ProjectQueues()
     queue.add("huge", need(demand=Resources(cpu_cores=64, slots=1)), priority=10, created_at=NOW)
     queue.add("small", need(), priority=1, created_at=NOW)
     made = plan(queue, fleet, default_rules(), now=NOW + 30, seed=1, limit=10)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.core.placement.plan import default_rules
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.core.placement.queue import ReadyQueue
 from crawlfleet.model.resources import Resources
 from tests.core.placement_worlds import NOW, fleet_of, make_node, need, planned
@@ -130,7 +130,7 @@ def test_categories_take_turns_whatever_the_backlog() -> None:
 
 
 def test_categories_take_turns_when_each_asks_for_something_else() -> None:
-    queue = Lines()
+    queue = ProjectQueues()
     for number in range(500):
         queue.add(f"big{number:03}", A, priority=5, created_at=NOW, category="big")
         if number < 40:
@@ -161,7 +161,7 @@ def test_a_higher_priority_is_not_held_up_by_another_categorys_turn() -> None:
 
 
 def test_nothing_starves_while_more_urgent_work_keeps_coming() -> None:
-    queue = Lines()
+    queue = ProjectQueues()
     fleet = fleet_of(make_node("n", resources=Resources(slots=1)))
     rules = default_rules(ageing_s=10)
     queue.add("poor", A, priority=1, created_at=NOW)
@@ -211,14 +211,14 @@ def test_each_waiting_task_is_offered_once_and_bands_in_order(steps: list[tuple]
 
 def test_a_plan_costs_what_it_looks_at_and_not_what_waits() -> None:
     fleet = fleet_of(make_node("n", resources=Resources(cpu_cores=1, slots=1)))
-    small, large = Lines(), Lines()
+    small, large = ProjectQueues(), ProjectQueues()
     for queue, size in ((small, 200), (large, 50_000)):
         for number in range(size):
             queue.add(f"t{number}", HUNGRY, priority=5, created_at=NOW + number / 10)
         queue.add("last", A, priority=1, created_at=NOW + 9999)
         planned(queue, fleet)
 
-    def cost(queue: Lines) -> float:
+    def cost(queue: ProjectQueues) -> float:
         took = []
         for _ in range(20):
             started = time.perf_counter()

@@ -3,7 +3,7 @@
 import pytest
 
 from crawlfleet.core.placement.fleet import Fleet
-from crawlfleet.core.placement.plan import Plan, default_rules, plan
+from crawlfleet.core.placement.plan import PlacementPlan, default_rules, plan
 from crawlfleet.core.placement.warming import hopeful, to_ask_for_bundle, to_ask_for_work
 from crawlfleet.model.bundle import Bundle, BundleKind, BundleVersion
 from crawlfleet.model.node import NodeStatus
@@ -28,7 +28,7 @@ def fleet_with(*, warm: str = "", full: str = "", nodes: int = 3) -> Fleet:
 
 def planned(
     fleet: Fleet, *asked: Requirement, after_s: float = 1.0, making: tuple[str, ...] = ()
-) -> Plan:
+) -> PlacementPlan:
     return plan(
         queue_of(*asked),
         fleet,

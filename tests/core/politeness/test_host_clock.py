@@ -7,7 +7,7 @@ from crawlfleet.core.politeness.host_clock import (
     LONGEST_RETRY_AFTER_S,
     LOST_AFTER,
     HostClock,
-    Share,
+    HostShare,
     share_of,
 )
 from crawlfleet.model.crawl.frontier import HostState
@@ -276,14 +276,14 @@ def test_a_host_is_never_asked_more_than_agreed(politeness: Politeness, events) 
 @pytest.mark.parametrize(
     ("hosts", "workers", "expected"),
     [
-        (4, 1, Share(0.25, 8)),
-        (4, 2, Share(0.5, 4)),
-        (8, 1, Share(0.125, 16)),
-        (1, 16, Share(16.0, 1)),
+        (4, 1, HostShare(0.25, 8)),
+        (4, 2, HostShare(0.5, 4)),
+        (8, 1, HostShare(0.125, 16)),
+        (1, 16, HostShare(16.0, 1)),
         (None, 1, None),
     ],
 )
 def test_each_process_gets_its_part_of_what_neighbours_take(
-    hosts: int | None, workers: int, expected: Share | None
+    hosts: int | None, workers: int, expected: HostShare | None
 ) -> None:
     assert share_of(Politeness(concurrency=2), hosts, workers) == expected

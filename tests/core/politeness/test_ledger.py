@@ -18,7 +18,7 @@ from crawlfleet.core.politeness.ledger import (
     returned,
     use,
 )
-from crawlfleet.model.crawl.politeness_entry import USER_S, Entry
+from crawlfleet.model.crawl.politeness_entry import USER_S, LedgerEntry
 from crawlfleet.model.wire.politeness import (
     LedgerAsk,
     LedgerTold,
@@ -29,7 +29,7 @@ from crawlfleet.model.wire.politeness import (
     Window,
 )
 
-Book = dict[str, Entry]
+Book = dict[str, LedgerEntry]
 OLD = -1000.0
 
 
@@ -213,7 +213,7 @@ def test_pause_holds_for_everybody() -> None:
 
 
 def test_shorter_pause_does_not_end_a_longer_one() -> None:
-    entry = paused(Entry(), 100.0, "long", 0.0)
+    entry = paused(LedgerEntry(), 100.0, "long", 0.0)
     assert paused(entry, 10.0, "short", 1.0) == entry
     assert paused(entry, 1e9, "for ever", 0.0).paused_until == 86_400.0
 
@@ -255,7 +255,7 @@ def test_entry_survives_its_way_through_json() -> None:
     window(ask(book, "a", 100.0, POLITE))
     ask(book, "b", 101.0, POLITE)
     entry = book["host:a"]
-    assert msgspec.json.decode(msgspec.json.encode(entry), type=Entry) == entry
+    assert msgspec.json.decode(msgspec.json.encode(entry), type=LedgerEntry) == entry
     assert entry.over_at >= 100.0 + USER_S
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from crawlfleet.core.politeness.retry import (
     LONGEST_WAIT_S,
-    Again,
-    GiveUp,
+    GiveUpUrl,
+    RetryUrl,
     decide,
     retry_after_s,
     supersedes,
@@ -45,7 +45,7 @@ def verdict(outcome: Outcome, status: int = 0, attempt: int = 1, **more):
     ],
 )
 def test_only_what_may_pass_is_tried_again(outcome: Outcome, status: int, again: bool) -> None:
-    assert isinstance(verdict(outcome, status), Again if again else GiveUp)
+    assert isinstance(verdict(outcome, status), RetryUrl if again else GiveUpUrl)
 
 
 def test_who_cannot_be_reached_or_wants_to_be_paid_keeps_what_was_there() -> None:
@@ -63,7 +63,7 @@ def test_waits_double_and_end() -> None:
 
     assert waits == [5.0, 10.0, 20.0]
     last = verdict(Outcome.TIMEOUT, attempt=4)
-    assert last == GiveUp("failed 4 times (politeness.retries 3)")
+    assert last == GiveUpUrl("failed 4 times (politeness.retries 3)")
 
 
 def test_chance_spreads_the_waits() -> None:

@@ -13,7 +13,7 @@ from crawlfleet.cli.shell.workflow_file import read_yaml
 from crawlfleet.core.quality import expectations, figures, sketch
 from crawlfleet.core.quality.acceptance import Held, Rejected, held_by, in_words
 from crawlfleet.core.quality.profile import Fold, items_of_lines, items_of_result, number_in
-from crawlfleet.core.quality.recording import Judged, decided, in_result, signed, undecidable
+from crawlfleet.core.quality.recording import QualityRecord, decided, in_result, signed, undecidable
 from crawlfleet.core.quality.verdict import Baseline, baseline, judge
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.features.workflows.rules import document, validation
@@ -607,9 +607,11 @@ BROKEN = Judgement(
 )
 
 
-def judged(on_drift: OnDrift = OnDrift.MARK, judgement: Judgement = BROKEN) -> Judged:
+def judged(on_drift: OnDrift = OnDrift.MARK, judgement: Judgement = BROKEN) -> QualityRecord:
     profile = Profile(items=1)
-    return Judged(id="meas-1", judgement=judgement, profile=profile, on_drift=on_drift, series="s")
+    return QualityRecord(
+        id="meas-1", judgement=judgement, profile=profile, on_drift=on_drift, series="s"
+    )
 
 
 class TestRecording:

@@ -7,7 +7,7 @@ import pytest
 
 from crawlfleet.core.tasks import merge, parents
 from crawlfleet.core.tasks.admission import admit
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.model.change import NEVER, Change
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.task import (
@@ -268,8 +268,8 @@ def test_what_does_not_add_up_is_told_one_by_one() -> None:
     assert merge.add_up([None, None]) is None
 
 
-def order(verb: Verb, **fields: Any) -> Order:
-    return Order(verb=verb, by="ann", **fields)
+def order(verb: Verb, **fields: Any) -> TaskOrder:
+    return TaskOrder(verb=verb, by="ann", **fields)
 
 
 def followed(verb: Verb, parent: Task, children: list[Task], **fields: Any) -> dict[str, str]:

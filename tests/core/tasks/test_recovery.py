@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.core.tasks.recovery import GiveUp, Retry, after_failure, delay_s
+from crawlfleet.core.tasks.recovery import GiveUpTask, RetryTask, after_failure, delay_s
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import Backoff, ErrorClass, RetryPolicy, Task, TaskError
 
@@ -28,26 +28,26 @@ def verdict(kind: ErrorClass, *, retries: int = 0, losses: int = 0, **fields: ob
 
 @pytest.mark.parametrize("kind", [ErrorClass.ERROR, ErrorClass.LOST])
 def test_nothing_is_tried_again_after_its_deadline(kind: ErrorClass) -> None:
-    assert isinstance(verdict(kind, deadline=102.0), Retry)
+    assert isinstance(verdict(kind, deadline=102.0), RetryTask)
     given_up = verdict(kind, deadline=100.0)
-    assert isinstance(given_up, GiveUp)
+    assert isinstance(given_up, GiveUpTask)
     assert "deadline" in given_up.reason
 
 
 @pytest.mark.parametrize(
     ("kind", "retries", "losses", "expected"),
     [
-        (ErrorClass.ERROR, 0, 0, Retry(at=101.0, retry_count=1, loss_count=0)),
-        (ErrorClass.ERROR, 1, 0, Retry(at=102.0, retry_count=2, loss_count=0)),
-        (ErrorClass.CRASH, 2, 0, Retry(at=104.0, retry_count=3, loss_count=0)),
-        (ErrorClass.TIMEOUT, 0, 2, Retry(at=101.0, retry_count=1, loss_count=2)),
+        (ErrorClass.ERROR, 0, 0, RetryTask(at=101.0, retry_count=1, loss_count=0)),
+        (ErrorClass.ERROR, 1, 0, RetryTask(at=102.0, retry_count=2, loss_count=0)),
+        (ErrorClass.CRASH, 2, 0, RetryTask(at=104.0, retry_count=3, loss_count=0)),
+        (ErrorClass.TIMEOUT, 0, 2, RetryTask(at=101.0, retry_count=1, loss_count=2)),
         # The first loss goes back at once, the next ones wait.
-        (ErrorClass.LOST, 0, 0, Retry(at=100.0, retry_count=0, loss_count=1)),
-        (ErrorClass.LOST, 3, 2, Retry(at=102.0, retry_count=3, loss_count=3)),
+        (ErrorClass.LOST, 0, 0, RetryTask(at=100.0, retry_count=0, loss_count=1)),
+        (ErrorClass.LOST, 3, 2, RetryTask(at=102.0, retry_count=3, loss_count=3)),
     ],
 )
 def test_a_failure_within_its_limits_is_tried_again(
-    kind: ErrorClass, retries: int, losses: int, expected: Retry
+    kind: ErrorClass, retries: int, losses: int, expected: RetryTask
 ) -> None:
     assert verdict(kind, retries=retries, losses=losses) == expected
 
@@ -65,19 +65,19 @@ def test_a_failure_beyond_its_limits_is_given_up(
     kind: ErrorClass, retries: int, losses: int, reason: str
 ) -> None:
     given_up = verdict(kind, retries=retries, losses=losses)
-    assert isinstance(given_up, GiveUp)
+    assert isinstance(given_up, GiveUpTask)
     assert given_up.reason == reason
 
 
 def test_a_policy_chooses_which_errors_are_tried_again() -> None:
     policy = RetryPolicy(on=(ErrorClass.NETWORK,))
-    assert isinstance(verdict(ErrorClass.NETWORK, retry_policy=policy), Retry)
-    assert isinstance(verdict(ErrorClass.ERROR, retry_policy=policy), GiveUp)
+    assert isinstance(verdict(ErrorClass.NETWORK, retry_policy=policy), RetryTask)
+    assert isinstance(verdict(ErrorClass.ERROR, retry_policy=policy), GiveUpTask)
 
 
 def test_losing_the_node_costs_no_retry() -> None:
     lost = verdict(ErrorClass.LOST, max_retries=0)
-    assert isinstance(lost, Retry)
+    assert isinstance(lost, RetryTask)
     assert lost.retry_count == 0
 
 
@@ -109,21 +109,21 @@ def test_who_is_blocked_waits_a_minute_unless_told_otherwise() -> None:
     own = RetryPolicy(classes={ErrorClass.BLOCKED: Backoff(initial_delay_s=5.0)})
     assert delay_s(own, 1, 0.5, ErrorClass.BLOCKED) == 5.0
     retried = verdict(ErrorClass.BLOCKED)
-    assert isinstance(retried, Retry)
+    assert isinstance(retried, RetryTask)
     assert retried.at == 160.0
 
 
 def test_the_time_for_retries_counts_from_the_first_failure() -> None:
     policy = RetryPolicy(max_total_s=50.0)
     first = verdict(ErrorClass.ERROR, retry_policy=policy)
-    assert isinstance(first, Retry)
+    assert isinstance(first, RetryTask)
     since = TaskError(error_class=ErrorClass.ERROR, message="", first_at=60.0)
     late = verdict(ErrorClass.ERROR, retries=1, retry_policy=policy, error=since)
-    assert isinstance(late, Retry)
+    assert isinstance(late, RetryTask)
     since = TaskError(error_class=ErrorClass.ERROR, message="", first_at=49.0)
     late = verdict(ErrorClass.ERROR, retries=1, retry_policy=policy, error=since)
-    assert isinstance(late, GiveUp)
+    assert isinstance(late, GiveUpTask)
     assert "max_total_s 50" in late.reason
     # Sent back by a person it begins anew, whatever was before.
     again = verdict(ErrorClass.ERROR, retries=0, retry_policy=policy, error=since)
-    assert isinstance(again, Retry)
+    assert isinstance(again, RetryTask)

@@ -9,7 +9,7 @@ from crawlfleet.core.urls.robots_rules import (
     LIFETIME_S,
     LONGEST_RETRY_S,
     MOST_BYTES,
-    Answer,
+    RobotsAnswer,
     is_due,
     learn,
     names_somebody,
@@ -237,7 +237,7 @@ def test_protego_alone_says_the_same_where_names_are_whole(lines: list[str], pat
 
 
 def test_an_answer_counts_for_a_day() -> None:
-    state = learn(HostState(), Answer(outcome=Outcome.OK, status=200, body=b"x"), 100.0)
+    state = learn(HostState(), RobotsAnswer(outcome=Outcome.OK, status=200, body=b"x"), 100.0)
 
     assert state == HostState(robots=b"x", robots_status=200, robots_until=100.0 + LIFETIME_S)
     assert not is_due(state, LIFETIME_S)
@@ -250,35 +250,38 @@ def test_an_answer_counts_for_a_day() -> None:
 @pytest.mark.parametrize(
     ("answer", "access"),
     [
-        (Answer(outcome=Outcome.CLIENT_ERROR, status=404), "all"),
-        (Answer(outcome=Outcome.CLIENT_ERROR, status=410), "all"),
-        (Answer(outcome=Outcome.BLOCKED, status=401), "all"),
-        (Answer(outcome=Outcome.BLOCKED, status=403), "all"),
-        (Answer(outcome=Outcome.REDIRECT, status=304), "all"),
-        (Answer(outcome=Outcome.REDIRECT_LOOP, status=310, lost_in_redirects=True), "all"),
-        (Answer(outcome=Outcome.BLOCKED, status=429), "none"),
-        (Answer(outcome=Outcome.SERVER_ERROR, status=500), "none"),
-        (Answer(outcome=Outcome.SERVER_ERROR, status=503), "none"),
-        (Answer(outcome=Outcome.DNS), "none"),
-        (Answer(outcome=Outcome.CONNECT), "none"),
-        (Answer(outcome=Outcome.TIMEOUT), "none"),
-        (Answer(outcome=Outcome.OK, status=200), "rules"),
-        (Answer(outcome=Outcome.OK, status=203), "rules"),
-        (Answer(outcome=Outcome.OK, status=204), "rules"),
-        (Answer(outcome=Outcome.PAYMENT_REQUIRED, status=402), "all"),
-        *((Answer(outcome=Outcome.OK, status=status), "none") for status in (201, 202, 205, 206)),
-        (Answer(outcome=Outcome.OK, status=200, body=b"<p>", wall=True), "none"),
-        (Answer(outcome=Outcome.BLOCKED, status=403, wall=True), "none"),
-        (Answer(outcome=Outcome.TOO_LARGE, status=200), "none"),
-        (Answer(outcome=Outcome.TOO_LARGE, status=200, body=b"x"), "rules"),
+        (RobotsAnswer(outcome=Outcome.CLIENT_ERROR, status=404), "all"),
+        (RobotsAnswer(outcome=Outcome.CLIENT_ERROR, status=410), "all"),
+        (RobotsAnswer(outcome=Outcome.BLOCKED, status=401), "all"),
+        (RobotsAnswer(outcome=Outcome.BLOCKED, status=403), "all"),
+        (RobotsAnswer(outcome=Outcome.REDIRECT, status=304), "all"),
+        (RobotsAnswer(outcome=Outcome.REDIRECT_LOOP, status=310, lost_in_redirects=True), "all"),
+        (RobotsAnswer(outcome=Outcome.BLOCKED, status=429), "none"),
+        (RobotsAnswer(outcome=Outcome.SERVER_ERROR, status=500), "none"),
+        (RobotsAnswer(outcome=Outcome.SERVER_ERROR, status=503), "none"),
+        (RobotsAnswer(outcome=Outcome.DNS), "none"),
+        (RobotsAnswer(outcome=Outcome.CONNECT), "none"),
+        (RobotsAnswer(outcome=Outcome.TIMEOUT), "none"),
+        (RobotsAnswer(outcome=Outcome.OK, status=200), "rules"),
+        (RobotsAnswer(outcome=Outcome.OK, status=203), "rules"),
+        (RobotsAnswer(outcome=Outcome.OK, status=204), "rules"),
+        (RobotsAnswer(outcome=Outcome.PAYMENT_REQUIRED, status=402), "all"),
+        *(
+            (RobotsAnswer(outcome=Outcome.OK, status=status), "none")
+            for status in (201, 202, 205, 206)
+        ),
+        (RobotsAnswer(outcome=Outcome.OK, status=200, body=b"<p>", wall=True), "none"),
+        (RobotsAnswer(outcome=Outcome.BLOCKED, status=403, wall=True), "none"),
+        (RobotsAnswer(outcome=Outcome.TOO_LARGE, status=200), "none"),
+        (RobotsAnswer(outcome=Outcome.TOO_LARGE, status=200, body=b"x"), "rules"),
     ],
 )
-def test_what_the_absence_of_rules_means(answer: Answer, access: str) -> None:
+def test_what_the_absence_of_rules_means(answer: RobotsAnswer, access: str) -> None:
     assert verdict(learn(HostState(), answer, 100.0), 100.0).access == access
 
 
 def test_while_it_cannot_be_had_it_is_asked_for_again_less_and_less_often() -> None:
-    failure = Answer(outcome=Outcome.CONNECT)
+    failure = RobotsAnswer(outcome=Outcome.CONNECT)
     state, now, waits = HostState(), 1000.0, []
     while verdict(state := learn(state, failure, now), now).access == "none":
         waits.append(state.robots_until - now)
@@ -291,8 +294,8 @@ def test_while_it_cannot_be_had_it_is_asked_for_again_less_and_less_often() -> N
 
 
 def test_known_rules_are_kept_while_it_cannot_be_had() -> None:
-    state = learn(HostState(), Answer(outcome=Outcome.OK, status=200, body=b"rules"), 0.0)
-    state = learn(state, Answer(outcome=Outcome.SERVER_ERROR, status=503), LIFETIME_S)
+    state = learn(HostState(), RobotsAnswer(outcome=Outcome.OK, status=200, body=b"rules"), 0.0)
+    state = learn(state, RobotsAnswer(outcome=Outcome.SERVER_ERROR, status=503), LIFETIME_S)
 
     assert verdict(state, LIFETIME_S).access == "rules"
     assert state.robots == b"rules"
@@ -301,10 +304,10 @@ def test_known_rules_are_kept_while_it_cannot_be_had() -> None:
 
 @pytest.mark.parametrize("before", [200, 404, 503])
 def test_a_wall_leaves_known_rules_in_force_and_nothing_else(before: int) -> None:
-    state = learn(HostState(), Answer(outcome=Outcome.OK, status=before, body=b"rules"), 0.0)
-    state = learn(state, Answer(outcome=Outcome.OK, status=200, wall=True), LIFETIME_S)
+    state = learn(HostState(), RobotsAnswer(outcome=Outcome.OK, status=before, body=b"rules"), 0.0)
+    state = learn(state, RobotsAnswer(outcome=Outcome.OK, status=200, wall=True), LIFETIME_S)
     assert state.robots_until == LIFETIME_S + FIRST_RETRY_S
-    later = learn(state, Answer(outcome=Outcome.OK, status=202), 2 * LIFETIME_S)
+    later = learn(state, RobotsAnswer(outcome=Outcome.OK, status=202), 2 * LIFETIME_S)
 
     for each in (state, later):
         found = verdict(each, 2 * LIFETIME_S)
@@ -320,7 +323,7 @@ def test_a_line_that_names_crawlers_makes_a_file_of_rules() -> None:
 
 
 def test_retry_after_of_robots_txt_is_obeyed() -> None:
-    answer = Answer(outcome=Outcome.SERVER_ERROR, status=503, retry_after_s=7200.0)
+    answer = RobotsAnswer(outcome=Outcome.SERVER_ERROR, status=503, retry_after_s=7200.0)
 
     assert learn(HostState(), answer, 0.0).robots_until == 7200.0
 

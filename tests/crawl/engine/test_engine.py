@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.core.urls.robots_rules import Rules
+from crawlfleet.core.urls.robots_rules import RobotsRules
 from crawlfleet.crawl.engine.build import engine_of, fetcher_of
 from crawlfleet.crawl.engine.engine import IDLE_ASK_S
 from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.politeness.hosts import Sites, VisitedHost
-from crawlfleet.crawl.work import Handed, Leased
-from crawlfleet.model.crawl.frontier import HostLease, HostState, Waiting
+from crawlfleet.crawl.work import EngineReport, Leased
+from crawlfleet.model.crawl.frontier import HostLease, HostState, WaitingUrl
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.crawl.crawling import HASTY, parameters_for
 
 NOW = 1_763_193_600.0
-NOTHING = Rules(None, everything=False, reason="robots.txt")
+NOTHING = RobotsRules(None, everything=False, reason="robots.txt")
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 
 
@@ -38,7 +38,7 @@ def test_a_visitor_obeys_the_rules_that_another_part_of_its_host_has_fetched(
         name = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         parameters = parameters_for(tmp_path, f"{name}/")
         desk: Any = None
-        urls = [Waiting(number, f"{name}/{number}", 0, 1, 0) for number in range(3)]
+        urls = [WaitingUrl(number, f"{name}/{number}", 0, 1, 0) for number in range(3)]
         lease = HostLease(host=name, token=1, urls=urls, state=HostState())
         host = VisitedHost(lease, Sites(HASTY, began=NOW).enter(lease), portion=32)
         host.ready, host.visitors = True, 1
@@ -69,7 +69,7 @@ class PlayedDesk:
     """Gives one host with so many URLs, and later nothing; notes when it is asked, and told."""
 
     def __init__(self, urls: int) -> None:
-        self._urls = [Waiting(number, f"{HOST}/{number}", 0, 1, 0) for number in range(urls)]
+        self._urls = [WaitingUrl(number, f"{HOST}/{number}", 0, 1, 0) for number in range(urls)]
         self.asked_at: list[float] = []
         self.told_at: list[float] = []
 
@@ -79,7 +79,7 @@ class PlayedDesk:
         lease = HostLease(host=HOST, token=1, urls=given, state=HostState())
         return Leased(leases=[lease] if given else [])
 
-    async def hand_in(self, handed: Handed) -> Sequence[str]:
+    async def hand_in(self, handed: EngineReport) -> Sequence[str]:
         self.told_at.append(asyncio.get_running_loop().time())
         return ()
 

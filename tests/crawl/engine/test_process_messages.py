@@ -3,7 +3,7 @@
 import pytest
 
 from crawlfleet.crawl.engine.process_messages import AS_JSON, decode, encode
-from crawlfleet.crawl.engine.work_queue_socket import Ask, Results
+from crawlfleet.crawl.engine.work_queue_socket import Results, WorkRequest
 from crawlfleet.crawl.extract.limited_reader import PageAnswer
 from crawlfleet.model.crawl.extraction import Item
 from crawlfleet.model.crawl.reading import Reading
@@ -19,8 +19,8 @@ def test_numbers_of_items_arrive_whatever_their_size(number: int) -> None:
     page = PageRecord(
         id=-5, url="https://shop.example/", at=1.5, headers=[], items=items, body=b"\0\xff"
     )
-    asked = Ask(id=3, what=Results(at=2.5, hosts=[], pages=[page]))
-    found = decode(encode(asked), Ask)
+    asked = WorkRequest(id=3, what=Results(at=2.5, hosts=[], pages=[page]))
+    found = decode(encode(asked), WorkRequest)
     assert isinstance(found.what, Results)
     assert (found.id, found.what.at, [*found.what.pages]) == (3, 2.5, [page])
 

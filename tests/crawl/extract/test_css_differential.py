@@ -12,7 +12,7 @@ from crawlfleet.core.pages import css
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.crawl.extract.css_search import _by_parts, find
 from crawlfleet.crawl.extract.extract import Extractor
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from tests.sampling import examples
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def test_the_same_elements_are_found_in_the_same_order(tree: list[tuple], select
     page = f"<html><head></head><body><main>{written(tree, [])}</main></body></html>"
     other = lxml_html.document_fromstring(page).xpath(HTMLTranslator().css_to_xpath(selector))
     expected = [id for element in other if (id := element.get("id"))]
-    ours = Page(page.encode(), "https://x.example/")
+    ours = HtmlPage(page.encode(), "https://x.example/")
     for found in (find(ours, selector, css.chains(selector)), _by_parts(ours, selector)):
         ids = [id for node in found if (id := node.attributes.get("id"))]
         assert list(dict.fromkeys(ids)) == expected
@@ -89,7 +89,9 @@ def test_the_same_elements_are_found_in_the_same_order(tree: list[tuple], select
 def test_fields_belong_to_the_nearest_item(tree: list[tuple], item: str, field: str) -> None:
     page = f"<html><head></head><body><main>{written(tree, [])}</main></body></html>"
     group = {"select": item, "fields": {"id": "@id", "found": {"css": f"{field}@id", "many": True}}}
-    found = Extractor(make_plan({"rows": group})).items(Page(page.encode(), "https://x.example/"))
+    found = Extractor(make_plan({"rows": group})).items(
+        HtmlPage(page.encode(), "https://x.example/")
+    )
 
     document = lxml_html.document_fromstring(page)
     translate = HTMLTranslator().css_to_xpath

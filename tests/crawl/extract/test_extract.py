@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.crawl.extract import containers
 from crawlfleet.crawl.extract.extract import Extractor
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.page_reader import open_page
 from crawlfleet.model.crawl.extraction import Item
 from tests.sampling import examples
@@ -25,7 +25,7 @@ PRODUCTS = """<html><head><title>Shop</title></head><body><h2 class="title">Our 
 
 
 def items(html: str, selectors: dict[str, Any], **how: Any) -> list[Item]:
-    return Extractor(make_plan(selectors, **how)).items(Page(html.encode(), SHOP))
+    return Extractor(make_plan(selectors, **how)).items(HtmlPage(html.encode(), SHOP))
 
 
 def own(item: Item) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def test_what_was_on_earlier_pages_does_not_matter() -> None:
     ]
     alone = [items(page, SELECTORS) for page in pages]
     extractor = Extractor(make_plan(SELECTORS))
-    forwards = [extractor.items(Page(page.encode(), SHOP)) for page in pages]
-    backwards = [extractor.items(Page(page.encode(), SHOP)) for page in reversed(pages)]
+    forwards = [extractor.items(HtmlPage(page.encode(), SHOP)) for page in pages]
+    backwards = [extractor.items(HtmlPage(page.encode(), SHOP)) for page in reversed(pages)]
     assert alone == forwards == backwards[::-1]
 
 
@@ -357,7 +357,7 @@ def test_a_json_page() -> None:
 
 
 def test_what_was_caught_is_counted() -> None:
-    page = Page(PRODUCTS.encode(), SHOP)
+    page = HtmlPage(PRODUCTS.encode(), SHOP)
     assert Extractor(make_plan(SELECTORS)).caught(page) == {"product": 2, "title": 3, "price": 2}
     caught = Extractor(make_plan(EXPLICIT)).caught(page)
     assert caught["products"] == 2
@@ -400,7 +400,7 @@ def test_fields_within_few_items_are_those_of_the_whole_page(
 ) -> None:
     extractor = Extractor(make_plan(selectors))
     for html in pages:
-        found = extractor.items(Page(html.encode(), SHOP))
+        found = extractor.items(HtmlPage(html.encode(), SHOP))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(containers, "FEW", 0)
             assert found == items(html, selectors)

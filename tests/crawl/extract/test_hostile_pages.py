@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from crawlfleet.core.pages import css
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.crawl.extract.css_search import find
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.page_reader import CUT, PageReader
 from crawlfleet.crawl.extract.truncate import DEEPEST, MOST_TAGS
 from crawlfleet.model.crawl.parameters import Outcome
@@ -90,8 +90,8 @@ def test_what_comes_before_the_cut_is_read() -> None:
     reading = LINKS.read(b'<a href="/first">1</a>' + b"<div>" * 100_000, URL)
     assert [*reading.links] == ["/first"]
     assert reading.note == CUT
-    assert Page(b"<div>" * 100_000, URL).tree.css("div")[DEEPEST - 1 :]
-    assert len(Page(b"<p>" * 400_000, URL).tree.css("p")) == MOST_TAGS
+    assert HtmlPage(b"<div>" * 100_000, URL).tree.css("div")[DEEPEST - 1 :]
+    assert len(HtmlPage(b"<p>" * 400_000, URL).tree.css("p")) == MOST_TAGS
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_comes_before_the_cut_is_read() -> None:
     ids=["list", "void", "table", "sloppy", "upper case", "image", "script"],
 )
 def test_large_pages_for_people_are_not_cut(html: bytes) -> None:
-    assert not Page(html, URL).cut
+    assert not HtmlPage(html, URL).cut
 
 
 def test_dear_selectors_are_bounded_on_pages_made_for_them() -> None:
@@ -128,7 +128,7 @@ def test_dear_selectors_are_tried_on_large_pages_for_people() -> None:
 
 
 def found(body: bytes, selector: str) -> int:
-    return len(find(Page(body, URL), selector, css.chains(selector)))
+    return len(find(HtmlPage(body, URL), selector, css.chains(selector)))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from crawlfleet.crawl.extract import limited_reader
 from crawlfleet.crawl.extract.limited_reader import LARGE, MODULE, LimitedReader
 from crawlfleet.crawl.extract.page_reader import PageReader
 from crawlfleet.errors import ReaderUnavailable
-from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.parameters import Outcome
 
 PAGE = b"""<html><body><h1>Shop</h1>
@@ -44,7 +44,7 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 @asynccontextmanager
-async def reader_of(plan: Plan, **more: Any) -> AsyncIterator[LimitedReader]:
+async def reader_of(plan: ExtractionPlan, **more: Any) -> AsyncIterator[LimitedReader]:
     reader = LimitedReader(plan, **more)
     try:
         yield reader

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from crawlfleet.crawl.extract import markup
 from crawlfleet.crawl.extract.links import PLAIN, Discovered, discover
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.model.crawl.reading import LinkKind, LinkTraits
 
 URL = "https://x.example/dir/page"
 
 
 def of(html: str) -> Discovered:
-    return discover(Page(html.encode(), URL))
+    return discover(HtmlPage(html.encode(), URL))
 
 
 def test_links_come_in_order_and_once() -> None:

@@ -6,12 +6,12 @@ import msgspec
 
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.crawl.extract.extract import Extractor
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.structured import DEEPEST, structured_data
 
 
 def of(html: str) -> dict[str, Any]:
-    return structured_data(Page(html.encode(), "https://x.example/a"))
+    return structured_data(HtmlPage(html.encode(), "https://x.example/a"))
 
 
 def test_json_ld_of_all_scripts_is_one_list() -> None:
@@ -50,11 +50,11 @@ def test_microdata_is_nested() -> None:
 
 def test_it_is_an_item_of_its_own_and_only_if_there_is_any() -> None:
     extractor = Extractor(make_plan({}, structured=True))
-    page = Page(b'<meta property="og:title" content="A">', "https://x.example/a")
+    page = HtmlPage(b'<meta property="og:title" content="A">', "https://x.example/a")
     (item,) = extractor.items(page)
     assert item.kind == "structured"
     assert item.fields == {"page_url": "https://x.example/a", "open_graph": {"og:title": "A"}}
-    assert extractor.items(Page(b"<p>", "https://x.example/a")) == []
+    assert extractor.items(HtmlPage(b"<p>", "https://x.example/a")) == []
 
 
 def levels(item: dict[str, Any]) -> int:

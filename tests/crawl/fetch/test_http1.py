@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.crawl.fetch.http1 import Answer, Connection, Wanted
+from crawlfleet.crawl.fetch.http1 import Http1Connection, RawResponse, Wanted
 from crawlfleet.crawl.fetch.response import is_wanted, media_type
-from crawlfleet.crawl.fetch.timeouts import Watch
+from crawlfleet.crawl.fetch.timeouts import TimeoutWatch
 from crawlfleet.model.crawl.parameters import Limits, Outcome
 from crawlfleet.testing.zoo.animal import PAGE, reply
 from tests.sampling import examples
@@ -49,10 +49,10 @@ def takes(content_type: str) -> bool:
     return is_wanted(media_type(content_type), ("text/html",))
 
 
-def exchange(pieces: list[bytes], *, error: Exception | None = None) -> tuple[Answer, Line]:
-    async def scenario() -> tuple[Answer, Line]:
-        watch, line = Watch(), Line()
-        connection = Connection(LIMITS, watch)
+def exchange(pieces: list[bytes], *, error: Exception | None = None) -> tuple[RawResponse, Line]:
+    async def scenario() -> tuple[RawResponse, Line]:
+        watch, line = TimeoutWatch(), Line()
+        connection = Http1Connection(LIMITS, watch)
         connection.connection_made(line)
         wanted = Wanted(takes=takes, max_body_bytes=MAX_BODY_BYTES)
         asked = connection.ask(b"GET / HTTP/1.1\r\n\r\n", wanted, 1e12)
@@ -214,8 +214,8 @@ def test_any_bytes_at_all_end_in_an_outcome(data: bytes, places: list[int]) -> N
 )
 def test_limits_of_time_end_it(after_s: float, heard: bytes, words: str) -> None:
     async def scenario() -> None:
-        watch, line = Watch(), Line()
-        connection = Connection(LIMITS, watch)
+        watch, line = TimeoutWatch(), Line()
+        connection = Http1Connection(LIMITS, watch)
         connection.connection_made(line)
         wanted = Wanted(takes=takes, max_body_bytes=MAX_BODY_BYTES)
         now = time.monotonic()

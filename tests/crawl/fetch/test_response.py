@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from crawlfleet import zstd
 from crawlfleet.crawl.fetch.decoding import (
     MAX_ZSTD_FRAMES,
+    DecodingLayer,
     Inflate,
-    Layer,
     Overflowing,
     Undecodable,
     Zstandard,
@@ -101,7 +101,9 @@ def test_bombs_are_stopped_at_the_limit(encoding: str) -> None:
     ("layer", "encoding"),
     [(Inflate(gzip=True), "gzip"), (Inflate(gzip=False), "deflate"), (Zstandard(), "zstd")],
 )
-def test_no_more_comes_out_than_one_byte_above_the_limit(layer: Layer, encoding: str) -> None:
+def test_no_more_comes_out_than_one_byte_above_the_limit(
+    layer: DecodingLayer, encoding: str
+) -> None:
     assert len(layer.feed(pack(bytes(50_000_000), encoding), 1_000_000)) == 1_000_001
 
 

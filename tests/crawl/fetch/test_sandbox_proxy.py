@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from crawlfleet.crawl.fetch.proxy import read_proxy
-from crawlfleet.crawl.fetch.sandbox_proxy import Closed, Door, Unreached
+from crawlfleet.crawl.fetch.sandbox_proxy import SandboxProxy, SandboxProxyClosed, Unreached
 from crawlfleet.model.crawl.parameters import Outcome
 
 
@@ -22,7 +22,7 @@ def through(*parts: bytes) -> tuple[bytes, str]:
 
     async def main() -> tuple[bytes, str]:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        door = Door(read_proxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        door = SandboxProxy(read_proxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
         try:
             async with asyncio.timeout(30):
                 way, address = await door.connect("shop.example", 80, public_only=True)
@@ -53,7 +53,7 @@ def test_what_a_server_says_first_is_there_to_be_read(parts: tuple[bytes, ...]) 
 
 
 def test_refusals_are_told_with_their_reason() -> None:
-    with pytest.raises(Closed, match=r"^a loopback address$"):
+    with pytest.raises(SandboxProxyClosed, match=r"^a loopback address$"):
         through(b"HTTP/1.1 403 Forbidden\r\n\r\ncrawlfleet: ", b"a loopback address\n")
     with pytest.raises(Unreached, match="no such name") as caught:
         through(b"HTTP/1.1 502 x\r\nCrawlfleet-Outcome: dns\r\n\r\nno such name")

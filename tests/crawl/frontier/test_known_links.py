@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import msgspec
 
 from crawlfleet.adapters.frontier.memory import MemoryFrontier
-from crawlfleet.crawl.engine.committer import Member, Office
+from crawlfleet.crawl.engine.committer import Committer, Member
 from crawlfleet.crawl.frontier.known_links import ToldLinks, may_leave_out
 from crawlfleet.crawl.frontier.remote import PlacedFrontier
-from crawlfleet.crawl.work import Handed
+from crawlfleet.crawl.work import EngineReport
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, Visit
 from crawlfleet.testing.frontier_suite.harness import ME, NOW, A, B, commit, lease, links, visit
 
@@ -68,7 +68,7 @@ def test_an_office_tells_only_what_is_new() -> None:
     async def main() -> None:
         kept = Listening()
         frontier = PlacedFrontier(kept, "epoch", nobody, is_lean=True)
-        office = Office(frontier, {}, member=Member("exec", "task", lean=frontier.lean))
+        office = Committer(frontier, {}, member=Member("exec", "task", lean=frontier.lean))
         await office.open()
         await frontier.add(links("ab"), NOW)
         desk = office.desk(ME)
@@ -76,7 +76,7 @@ def test_an_office_tells_only_what_is_new() -> None:
         for path in "ab":
             done = [visit(path, links=links("xy"))]
             part = HostCommit(host=A, token=leased.token, visits=done)
-            assert not await desk.hand_in(Handed(at=NOW, hosts=[part]))
+            assert not await desk.hand_in(EngineReport(at=NOW, hosts=[part]))
         assert kept.heard == [["x", "y"], []]
         assert (await frontier.counts()).known == 4
         await office.close()

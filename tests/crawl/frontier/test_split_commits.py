@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.adapters.frontier.memory import MemoryFrontier
-from crawlfleet.crawl.engine.committer import Member, Office
+from crawlfleet.crawl.engine.committer import Committer, Member
 from crawlfleet.crawl.frontier.split_commits import lots
-from crawlfleet.crawl.work import Handed
+from crawlfleet.crawl.work import EngineReport
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, HostState
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.testing.frontier_suite.harness import NOW, link, links, visit
@@ -85,7 +85,7 @@ def test_all_pages_come_once_whatever_their_sizes(
 
     async def scene() -> None:
         member = Member("exec", "task", most_step_bytes=MOST_BYTES)
-        office = Office(frontier, {"sink": sink}, member=member)  # type: ignore[dict-item]
+        office = Committer(frontier, {"sink": sink}, member=member)  # type: ignore[dict-item]
         await office.open()
         for name, (sizes, _, _) in zip(names, hosts, strict=True):
             await frontier.add(links(range(len(sizes) + 1), name), NOW)
@@ -108,7 +108,9 @@ def test_all_pages_come_once_whatever_their_sizes(
                 )
             )
         lost = await desk.hand_in(
-            Handed(at=NOW, hosts=parts, pages=pages, rejected={"links": 7}, widened=["https://w/"])
+            EngineReport(
+                at=NOW, hosts=parts, pages=pages, rejected={"links": 7}, widened=["https://w/"]
+            )
         )
         done = Counter(v.id for step in frontier.steps for h in step.hosts for v in h.visits)
         assert Counter(sink.pages) == done

@@ -11,7 +11,7 @@ from crawlfleet.adapters.frontier.memory import MemoryFrontier
 from crawlfleet.adapters.sinks.file import FileSink
 from crawlfleet.adapters.sinks.tables.sqlite import SqliteTable
 from crawlfleet.core.pages.selectors import make_plan
-from crawlfleet.crawl.engine.committer import Member, Office
+from crawlfleet.crawl.engine.committer import Committer, Member
 from crawlfleet.crawl.engine.local import local_crawl
 from crawlfleet.crawl.fetch.secrets import NoSuchSecret
 from crawlfleet.crawl.output.sinks import (
@@ -22,9 +22,9 @@ from crawlfleet.crawl.output.sinks import (
     open_sink,
     planned,
 )
-from crawlfleet.crawl.work import Handed
+from crawlfleet.crawl.work import EngineReport
 from crawlfleet.errors import InvalidRequest, PluginError, StoreUnavailable
-from crawlfleet.model.crawl.extraction import EmptyFields, Item, Plan
+from crawlfleet.model.crawl.extraction import EmptyFields, ExtractionPlan, Item
 from crawlfleet.model.crawl.frontier import FrontierRules, HostCommit
 from crawlfleet.model.crawl.parameters import CrawlParameters, Fetching, SinkSpec
 from crawlfleet.ports.sink import PageRecord
@@ -88,14 +88,14 @@ def test_columns_are_all_fields_that_items_can_have() -> None:
     assert columns_of(NESTED) == ("page_url", "title", "url", "city", "heading")
     structured = make_plan({}, structured=True)
     assert columns_of(structured) == ("page_url", "json_ld", "open_graph", "microdata")
-    assert columns_of(Plan()) == ()
+    assert columns_of(ExtractionPlan()) == ()
 
 
 @pytest.mark.parametrize(
     ("plan", "several"),
     [(FLAT, False), (NESTED, True), (make_plan({"a": "b", "c": "d"}, structured=True), True)],
 )
-def test_kinds_are_named_where_there_are_several(plan: Plan, several: bool) -> None:
+def test_kinds_are_named_where_there_are_several(plan: ExtractionPlan, several: bool) -> None:
     spec = completed(SinkSpec(url="items.jsonl"))
     assert planned(spec, plan).kinds is several
 
@@ -120,17 +120,17 @@ def test_a_field_without_a_value_is_told_of_once_whoever_read_the_pages() -> Non
     frontier = MemoryFrontier(rules=FrontierRules())
     told: list[EmptyFields] = []
 
-    async def read(office: Office, paths: str, **fields: Any) -> None:
+    async def read(office: Committer, paths: str, **fields: Any) -> None:
         (lease,) = await frontier.lease("w", hosts=1, urls=len(paths), held={}, now=NOW)
         visits = [visit(waiting.url.rpartition("/")[2]) for waiting in lease.urls]
         item = Item(kind="pages", fields={"page_url": A, "sold": None, **fields})
         pages = [PageRecord(id=each.id, url=A, at=NOW, items=[item]) for each in visits]
         done = HostCommit(host=A, token=lease.token, visits=visits, release=True)
-        assert not await office.desk("w").hand_in(Handed(at=NOW, hosts=[done], pages=pages))
+        assert not await office.desk("w").hand_in(EngineReport(at=NOW, hosts=[done], pages=pages))
 
     async def scenario() -> None:
         first, second = (
-            Office(frontier, {}, member=Member(name, "task"), plan=plan, warn=told.append)
+            Committer(frontier, {}, member=Member(name, "task"), plan=plan, warn=told.append)
             for name in ("first", "second")
         )
         await first.open()
@@ -169,11 +169,11 @@ def test_output_has_what_was_committed_once(tmp_path: Path, trouble: str) -> Non
     lines = tmp_path / "items.jsonl"
     frontier = Flaky(rules=FrontierRules())
 
-    def office() -> Office:
+    def office() -> Committer:
         sinks = {str(p): open_sink(SinkSpec(url=str(p)), FLAT) for p in (archive, lines)}
-        return Office(frontier, sinks)
+        return Committer(frontier, sinks)
 
-    async def handed(at: Office, path: str, number: int, *, stale: bool = False) -> Any:
+    async def handed(at: Committer, path: str, number: int, *, stale: bool = False) -> Any:
         desk = at.desk("w")
         (lease,) = (await desk.lease(hosts=1, urls=1, held={}, now=NOW)).leases
         visited = visit(path)
@@ -181,7 +181,7 @@ def test_output_has_what_was_committed_once(tmp_path: Path, trouble: str) -> Non
         # The page of somebody who came back after the lease of its host was lost has no visit.
         pages = [msgspec.structs.replace(page(number), id=visited.id), page(number + 100)]
         try:
-            return await desk.hand_in(Handed(at=NOW, hosts=[done], pages=pages))
+            return await desk.hand_in(EngineReport(at=NOW, hosts=[done], pages=pages))
         finally:
             await frontier.forget("w")
 

@@ -1,15 +1,15 @@
 """A host while it is visited: how much of it is leased at once, and for how long it is kept."""
 
 from crawlfleet.crawl.politeness.hosts import MOST_PORTION, Sites, VisitedHost, wishes
-from crawlfleet.model.crawl.frontier import HostLease, HostState, Waiting
+from crawlfleet.model.crawl.frontier import HostLease, HostState, WaitingUrl
 from crawlfleet.model.crawl.parameters import Politeness
 
 NOW = 1_763_193_600.0
 NAME = "https://a.example"
 
 
-def urls(count: int) -> list[Waiting]:
-    return [Waiting(number, f"{NAME}/{number}", 0, 1, 0) for number in range(count)]
+def urls(count: int) -> list[WaitingUrl]:
+    return [WaitingUrl(number, f"{NAME}/{number}", 0, 1, 0) for number in range(count)]
 
 
 def host(portion: int = 32) -> VisitedHost:

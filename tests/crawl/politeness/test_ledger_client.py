@@ -11,11 +11,11 @@ import pytest
 
 from crawlfleet.adapters.ledger.memory import MemoryBook
 from crawlfleet.core.politeness import ledger as granting
-from crawlfleet.crawl.engine.crawl import Crawl, Summary
+from crawlfleet.crawl.engine.crawl import CrawlRun, Summary
 from crawlfleet.crawl.engine.local import local_frontier
 from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.model.crawl.parameters import Politeness
-from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from tests.crawl.crawling import parameters_for
@@ -61,7 +61,7 @@ class NearLedger:
         )
         assert await self._book.write(page, changes)
         for window in told.windows:
-            entry = page.entries.get(window.key, Entry())
+            entry = page.entries.get(window.key, LedgerEntry())
             if not any(hold.name == name and hold.until > page.now for hold in entry.holds):
                 self.begun[window.key] += 1
         self.late += told.refusals
@@ -76,7 +76,7 @@ async def run(
     parameters = parameters_for(
         folder, site.spec.url(0), politeness=politeness, sinks=(), workers=workers
     )
-    crawl = Crawl(
+    crawl = CrawlRun(
         parameters,
         frontier=local_frontier(parameters, folder / "frontier.db"),
         sinks={},

@@ -3,7 +3,7 @@
 from crawlfleet.features.crawls.rules import held_by, host_work, key_work, partition_work, ranked
 from crawlfleet.features.crawls.work_views import MAX_HOLDERS, MAX_VISITORS, KeyWork, Visitor
 from crawlfleet.model.crawl.frontier import HostFigures, PartitionFigures
-from crawlfleet.model.crawl.politeness_entry import Entry, Hold, Turn, User
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry, LedgerHold, LedgerTurn, User
 
 
 def partition(number: int, **lent: int) -> PartitionFigures:
@@ -47,10 +47,10 @@ def test_a_host_has_the_holder_of_its_lease() -> None:
 
 
 def test_a_key_tells_its_terms_its_grants_and_its_pause() -> None:
-    entry = Entry(
+    entry = LedgerEntry(
         users=(User("exec-1", 100.0, 1.0, 4), User("exec-2/0", 100.0, 2.0, 3)),
-        holds=(Hold("exec-1", 106.0, 2, 160.0), Hold("exec-9", 90.0, 1, 95.0)),
-        queue=(Turn(99.0, "exec-2/0", "https://a.example", 100.0),),
+        holds=(LedgerHold("exec-1", 106.0, 2, 160.0), LedgerHold("exec-9", 90.0, 1, 95.0)),
+        queue=(LedgerTurn(99.0, "exec-2/0", "https://a.example", 100.0),),
         next_at=101.5,
         paused_until=142.0,
         pause="429",
@@ -65,7 +65,7 @@ def test_a_key_tells_its_terms_its_grants_and_its_pause() -> None:
 
 
 def test_a_key_that_is_over_has_nobody() -> None:
-    entry = Entry(users=(User("exec-1", 0.0, 1.0, 4),), paused_until=5.0, pause="429")
+    entry = LedgerEntry(users=(User("exec-1", 0.0, 1.0, 4),), paused_until=5.0, pause="429")
     work = key_work("host:x", entry, 100.0, {"exec-1": (crawl("task-1"), True)})
     assert (work.visitors_total, work.paused_for_s, work.pause, work.granted) == (0, 0.0, "", 0)
 
@@ -73,7 +73,7 @@ def test_a_key_that_is_over_has_nobody() -> None:
 def test_visitors_of_a_key_are_bounded() -> None:
     users = tuple(User(f"exec-{number}", 100.0, 1.0, 1) for number in range(50))
     crawls = {f"exec-{number}": (crawl(f"task-{number:02}"), True) for number in range(50)}
-    work = key_work("host:x", Entry(users=users), 100.0, crawls)
+    work = key_work("host:x", LedgerEntry(users=users), 100.0, crawls)
     assert (len(work.visitors), work.visitors_total) == (MAX_VISITORS, 50)
 
 

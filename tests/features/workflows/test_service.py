@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound
 from crawlfleet.features.workflows.model import Run, RunStatus
 from crawlfleet.features.workflows.rules.engine import RunProgress, StepDecision
@@ -263,7 +263,7 @@ def test_a_task_that_somebody_cancels_counts_as_cancelled_for_its_step() -> None
             )
             await asyncio.sleep(0.1)
             (task,) = await tasks_of(on, run)
-            order = Order(verb=Verb.CANCEL, by="people")
+            order = TaskOrder(verb=Verb.CANCEL, by="people")
             await on.control.orders.carry_out_one(order, task.id)
             await asyncio.sleep(0.5)
             assert await states(on, run) == {"a": "cancelled", "b": "skipped"}
@@ -283,7 +283,7 @@ def test_a_task_that_is_sent_back_before_its_step_has_ended_counts_by_its_last_e
             one, other = await node.take_all()
             await node.report(one, ReportKind.STARTED, ReportKind.FAILED, error=ErrorClass.INVALID)
             await asyncio.sleep(0.1)
-            order = Order(verb=Verb.RETRY, by="people")
+            order = TaskOrder(verb=Verb.RETRY, by="people")
             await on.control.orders.carry_out_one(order, one.task_id)
             await node.report(other, *DONE, data=b"{}")
             await asyncio.sleep(0.1)

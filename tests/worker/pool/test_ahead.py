@@ -12,7 +12,7 @@ import pytest
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt, NotBegun
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ class Sent:
     """An execution that was given to the pool."""
 
     def __init__(self, pool: ProcessPool, name: str, *args: object, ahead: bool, **options: float):
-        self.watch = Watch()
+        self.watch = WatchedRun()
         parameters = {"function": f"quickcode:{name}", "args": list(args)}
         self._pool = pool
         self._assignment = make_assignment("python", parameters, **options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.testing.executor_suite import Watch
+from crawlfleet.testing.executor_suite import WatchedRun
 from crawlfleet.worker.pool import protocol
 from crawlfleet.worker.pool.executions import OverTime, Turn, Turns
 from crawlfleet.worker.pool.output import Output
@@ -17,7 +17,7 @@ from crawlfleet.worker.pool.process_io import Dialogue
 def with_sent(*ids: str, limit_s: float | None = None) -> tuple[Turns, list[Turn]]:
     talks = Turns(Output(), on_end=lambda _: None, refuse=lambda _: None)
     loop = asyncio.get_running_loop()
-    sent = [Turn(id, Watch(), limit_s, loop) for id in ids]
+    sent = [Turn(id, WatchedRun(), limit_s, loop) for id in ids]
     for each in sent:
         talks.add(each)
     return talks, sent
@@ -118,7 +118,7 @@ def test_an_end_that_nobody_waits_for_is_no_trouble_of_the_loop() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
         talk = Dialogue(Output(), lambda _: None, loop)
-        sent = [talk.begin(start(id), Watch(), None) for id in ("e1", "e2")]
+        sent = [talk.begin(start(id), WatchedRun(), None) for id in ("e1", "e2")]
         talk.break_off(OSError("it died"))
         with pytest.raises(OSError, match="it died"):
             await sent[0].ended

@@ -19,7 +19,7 @@ from crawlfleet.model.log import LogLevel
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
@@ -108,14 +108,14 @@ def is_executor(process: psutil.Process) -> bool:
 
 async def call(pool: ProcessPool, function: str, *args: object, **options: float) -> Attempt:
     parameters = {"function": f"usercode:{function}", "args": list(args)}
-    return await pool.run(make_assignment("python", parameters, **options), Watch())
+    return await pool.run(make_assignment("python", parameters, **options), WatchedRun())
 
 
-def heard(function: str) -> Watch:
+def heard(function: str) -> WatchedRun:
     """What an observer heard of a function, and of a quiet one after it."""
 
-    async def scenario(pool: ProcessPool) -> Watch:
-        watch, other = Watch(), Watch()
+    async def scenario(pool: ProcessPool) -> WatchedRun:
+        watch, other = WatchedRun(), WatchedRun()
         parameters = {"function": f"usercode:{function}"}
         await pool.run(make_assignment("python", parameters), watch)
         await pool.run(make_assignment("python", {"function": "usercode:pid"}), other)
@@ -154,7 +154,7 @@ def alive(pid: int) -> bool:
 
 
 def test_result_comes_with_metrics_after_started_was_called_once() -> None:
-    watch = Watch()
+    watch = WatchedRun()
 
     async def scenario(pool: ProcessPool) -> Attempt:
         return await pool.run(make_assignment("sleep", {"seconds": 0.05}), watch)
@@ -196,7 +196,9 @@ def test_no_more_processes_than_slots() -> None:
     async def scenario(pool: ProcessPool) -> int:
         async with asyncio.TaskGroup() as group:
             for _ in range(5):
-                group.create_task(pool.run(make_assignment("sleep", {"seconds": 0.1}), Watch()))
+                group.create_task(
+                    pool.run(make_assignment("sleep", {"seconds": 0.1}), WatchedRun())
+                )
         return len(executors())
 
     assert with_pool(scenario) == 2
@@ -216,7 +218,7 @@ def test_an_idle_process_that_died_is_replaced_unnoticed() -> None:
 def test_wrong_parameters_are_invalid_and_name_the_field() -> None:
     async def scenario(pool: ProcessPool) -> list[Attempt]:
         wrong = ({"seconds": "x"}, {"seconds": -1}, {}, {"seconds": 1, "second": 1}, [1])
-        return [await pool.run(make_assignment("sleep", p), Watch()) for p in wrong]
+        return [await pool.run(make_assignment("sleep", p), WatchedRun()) for p in wrong]
 
     errors = [attempt.error for attempt in with_pool(scenario)]
 
@@ -228,7 +230,7 @@ def test_wrong_parameters_are_invalid_and_name_the_field() -> None:
 
 
 def test_an_unknown_task_type_is_invalid_and_tells_what_is_known() -> None:
-    attempt = with_pool(lambda pool: pool.run(make_assignment("no_such", {}), Watch()))
+    attempt = with_pool(lambda pool: pool.run(make_assignment("no_such", {}), WatchedRun()))
 
     assert attempt.error.error_class is ErrorClass.INVALID
     assert "sleep" in attempt.error.message
@@ -238,7 +240,7 @@ def test_parameters_with_line_breaks_stay_one_line() -> None:
     async def scenario(pool: ProcessPool) -> Attempt:
         plain = make_assignment("sleep", {})
         raw = msgspec.Raw(b'{\n  "seconds":\r\n 0\n}')
-        return await pool.run(msgspec.structs.replace(plain, parameters=raw), Watch())
+        return await pool.run(msgspec.structs.replace(plain, parameters=raw), WatchedRun())
 
     assert data(with_pool(scenario)) == {"seconds": 0.0}
 

@@ -10,7 +10,7 @@ import pytest
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
-from crawlfleet.testing.executor_suite import ExecutorSuite, Watch, make_assignment
+from crawlfleet.testing.executor_suite import ExecutorSuite, WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def run_command(command: tuple[str, ...], *, seconds: float = 20.0) -> Attempt:
         settings = WorkerSettings(slots=1, commands={"own": command})
         pool = ProcessPool(settings, ready_timeout_s=seconds)
         try:
-            return await pool.run(make_assignment("own", {"a": 1}), Watch())
+            return await pool.run(make_assignment("own", {"a": 1}), WatchedRun())
         finally:
             await pool.close()
 
@@ -62,7 +62,7 @@ def test_programs_and_python_executors_share_the_slots() -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 runs = [
-                    group.create_task(pool.run(make_assignment(*order), Watch()))
+                    group.create_task(pool.run(make_assignment(*order), WatchedRun()))
                     for order in (("sleep", {"seconds": 0}), ("own", {}), ("sleep", {"seconds": 0}))
                 ]
             return [run.result() for run in runs]

@@ -23,7 +23,7 @@ from crawlfleet.model.wire.output import Segment, Stream
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import CellOrder, Sandbox
 from crawlfleet.sandbox.removal import remove
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.code.environments import Environments
 from crawlfleet.worker.pool.pool import ProcessPool
 from crawlfleet.worker.pool.workspace import Workshop, workshop_of
@@ -70,7 +70,7 @@ async def install(requirements: Sequence[str], venv: str, tell: Callable[[str], 
     (Path(venv) / "bin" / "python").symlink_to(PYTHON)
 
 
-class Heard(Watch):
+class Heard(WatchedRun):
     """Has the code, and keeps segments."""
 
     def __init__(self, pool: ProcessPool) -> None:
@@ -447,7 +447,7 @@ def test_work_that_left_what_cannot_be_removed_ended_as_it_ended(tmp_path: Path)
             environments=environments,
             remove=lambda folder: bool(asked.append(folder)),
         )
-        async with workshop.bench(make_assignment("command", {}), Watch()) as bench:
+        async with workshop.bench(make_assignment("command", {}), WatchedRun()) as bench:
             os.utime(bench.scratch, (0, 0))
         await workshop.open()
         return True

@@ -11,14 +11,14 @@ from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.settings.sandbox import SandboxSettings
 from crawlfleet.model.wire.node_protocol import Assignment
 from crawlfleet.ports.execution import NoSecrets
-from crawlfleet.testing.executor_suite import Watch
+from crawlfleet.testing.executor_suite import WatchedRun
 from crawlfleet.worker.pool.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
 VALUE = "correct horse battery staple"
 
 
-class Trusted(Watch):
+class Trusted(WatchedRun):
     """Has secrets for who asks."""
 
     def __init__(self, **values: str) -> None:
@@ -50,9 +50,9 @@ def test_a_process_that_knows_a_secret_does_nothing_else() -> None:
         pool = ProcessPool(settings)
         try:
             return [
-                await pool.run(assignment(1), Watch()),
+                await pool.run(assignment(1), WatchedRun()),
                 await pool.run(assignment(2, "PASSWORD"), Trusted(PASSWORD=VALUE)),
-                await pool.run(assignment(3), Watch()),
+                await pool.run(assignment(3), WatchedRun()),
                 await pool.run(assignment(4, "PASSWORD"), Trusted()),
             ]
         finally:

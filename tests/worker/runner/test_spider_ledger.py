@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from crawlfleet.core.politeness import ledger as granting
-from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
 from crawlfleet.worker.runner.crawlfleet_runner.ledger import Ledger
 from crawlfleet.worker.runner.crawlfleet_runner.politeness import crawl_delay_s, retry_after_s
@@ -24,7 +24,7 @@ class World:
     def __init__(self) -> None:
         self.now = 1000.0
         self.timers: list[tuple[float, int, Callable[[], None]]] = []
-        self.book: dict[str, Entry] = {}
+        self.book: dict[str, LedgerEntry] = {}
         self.numbers = itertools.count()
         self.asked: list[LedgerAsk] = []
         self.refusal: dict[str, Any] | None = None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.core.crawls import frontier_codec
-from crawlfleet.model.crawl.frontier import FrontierCounts, HostLease, Waiting
+from crawlfleet.model.crawl.frontier import FrontierCounts, HostLease, WaitingUrl
 from crawlfleet.model.wire import frontier as said
 from crawlfleet.worker.runner.crawlfleet_runner.requests import (
     KEY,
@@ -100,7 +100,7 @@ def test_what_is_asked_in_json_is_answered_in_json() -> None:
     visit = heard.asks[1].commit.hosts[0].visits[0]
     assert (visit.id, visit.outcome, visit.links[0].url) == (5, "ok", "{}")
 
-    waiting = Waiting(5, "{}", 0, 1, 0)
+    waiting = WaitingUrl(5, "{}", 0, 1, 0)
     leases = [HostLease(host="https://a", token=3, urls=[waiting])]
     counts = FrontierCounts(known=1, waiting=1, leased=0, done=0, pages=0, depths={0: 1})
     told = said.Told(

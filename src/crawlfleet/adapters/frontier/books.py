@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from crawlfleet.adapters.frontier.commit_plan import Intake, Present
-from crawlfleet.adapters.frontier.counts import Tally
-from crawlfleet.adapters.frontier.host_queue import NEVER, Entry, Head, Host, Schedule
+from crawlfleet.adapters.frontier.commit_plan import CommitPlan, FrontierSnapshot
+from crawlfleet.adapters.frontier.counts import RunningTotals
+from crawlfleet.adapters.frontier.host_queue import NEVER, Head, HostQueue, HostSchedule, QueuedUrl
 from crawlfleet.adapters.frontier.packing import depth_of, place_of
-from crawlfleet.adapters.frontier.seen import FEW, BloomSeen, FewSeen, Seen
+from crawlfleet.adapters.frontier.seen import FEW, BloomSeen, FewSeen, KnownUrls
 from crawlfleet.adapters.frontier.sql import Tables
 from crawlfleet.model.crawl.frontier import (
     Commit,
@@ -29,7 +29,7 @@ from crawlfleet.model.crawl.frontier import (
     Link,
     PartitionFigures,
     UrlRecord,
-    Waiting,
+    WaitingUrl,
 )
 from crawlfleet.model.crawl.notes import notes_in, totals_of
 from crawlfleet.telemetry import Component, logger
@@ -61,16 +61,16 @@ class Books:
         self._rules = rules
         self._tables = tables
         self._exact = rules.dedup == "exact"
-        self._hosts: dict[str, Host] = {}
-        self._lent: dict[str, set[Host]] = {}
-        self._schedule = Schedule()
+        self._hosts: dict[str, HostQueue] = {}
+        self._lent: dict[str, set[HostQueue]] = {}
+        self._schedule = HostSchedule()
         self._leased = 0
         self._now = 0.0
-        self._seen: Seen = FewSeen()
+        self._seen: KnownUrls = FewSeen()
         self._next_place = 0
         self.life, tally, self._filtered, self._round = tables.begin_life()
         self._last_token = self.life << LIFE_SHIFT
-        self._tally = msgspec.json.decode(tally, type=Tally)
+        self._tally = msgspec.json.decode(tally, type=RunningTotals)
         self._notes = notes_in(self.receipts())
         self._totals = totals_of(self._notes.values(), self._round)
         self._load()
@@ -84,7 +84,7 @@ class Books:
         self._save_filter(at_least=1)
 
     def add(self, seeds: Sequence[Link], at: float) -> int:
-        intake = Intake(self._present())
+        intake = CommitPlan(self._present())
         new = intake.seed(seeds, at)
         self._carry_out(intake, {})
         return new
@@ -97,7 +97,7 @@ class Books:
         self._tables.begin_round(round, msgspec.json.encode(tally))
         self._round, self._tally = round, tally
         self._totals = totals_of(self._notes.values(), round)
-        self._hosts, self._schedule = {}, Schedule()
+        self._hosts, self._schedule = {}, HostSchedule()
         self._load()
 
     def lease(
@@ -132,7 +132,7 @@ class Books:
 
     def commit(self, worker: str, commit: Commit) -> list[str]:
         refused: list[str] = []
-        living: list[tuple[Host, HostCommit]] = []
+        living: list[tuple[HostQueue, HostCommit]] = []
         for part in commit.hosts:
             host = self._hosts.get(part.host)
             if host is None or host.worker != worker or host.token != part.token:
@@ -140,7 +140,7 @@ class Books:
             else:
                 living.append((host, part))
         if not refused:
-            intake = Intake(self._present())
+            intake = CommitPlan(self._present())
             intake.take(living)
             self._carry_out(intake, commit.receipts)
         return refused
@@ -242,8 +242,8 @@ class Books:
             note=note or "",
         )
 
-    def _present(self) -> Present:
-        return Present(
+    def _present(self) -> FrontierSnapshot:
+        return FrontierSnapshot(
             rules=self._rules,
             tables=self._tables,
             seen=self._seen,
@@ -263,7 +263,7 @@ class Books:
         lent = sum(map(len, self._lent.values()))
         return max(1, min(PORTION, MOST_READ // (lent + 1)))
 
-    def _take(self, host: Host, wanted: int, now: float) -> list[Waiting]:
+    def _take(self, host: HostQueue, wanted: int, now: float) -> list[WaitingUrl]:
         """Lease up to `wanted` URLs of a host that is lent."""
         head, leased, seen = host.head, host.leased, self._seen
         assert head is not None
@@ -272,7 +272,7 @@ class Books:
             self._read_due(host, head, leased, now)
         if len(head) < wanted and head.behind:
             self._read_queue(host, head, leased, max(self._portion(), wanted))
-        taken: list[Waiting] = []
+        taken: list[WaitingUrl] = []
         while len(taken) < wanted and len(head):
             entry = head.pop()
             leased[entry.id] = entry
@@ -280,11 +280,13 @@ class Books:
             if self._exact:
                 depth = depth_of(seen[entry.id] or 0)
             _, _, id, url, _, hops, attempts, validator = entry
-            taken.append(Waiting(id, url, depth, attempts + 1, hops, validator))
+            taken.append(WaitingUrl(id, url, depth, attempts + 1, hops, validator))
         self._leased += len(taken)
         return taken
 
-    def _read_queue(self, host: Host, head: Head, leased: dict[int, Entry], limit: int) -> None:
+    def _read_queue(
+        self, host: HostQueue, head: Head, leased: dict[int, QueuedUrl], limit: int
+    ) -> None:
         """Leased rows are still in the queue: read past them."""
         limit += len(leased)
         entries = self._tables.queued(host.number, head.mark, limit)
@@ -293,7 +295,9 @@ class Books:
         head.behind = len(entries) == limit
         head.extend(entry for entry in entries if entry.id not in leased)
 
-    def _read_due(self, host: Host, head: Head, leased: dict[int, Entry], now: float) -> None:
+    def _read_due(
+        self, host: HostQueue, head: Head, leased: dict[int, QueuedUrl], now: float
+    ) -> None:
         rows = self._tables.due(host.number, now, head.due_mark, self._portion() + len(leased))
         if rows:
             entry, due = rows[-1]
@@ -301,7 +305,7 @@ class Books:
         head.extend(entry for entry, _ in rows if entry.id not in leased)
         host.next_due = self._tables.next_due(host.number, head.due_mark)
 
-    def _take_back(self, host: Host) -> None:
+    def _take_back(self, host: HostQueue) -> None:
         """End the lease; what it held waits again."""
         self._leased -= len(host.leased or ())
         host.take_back()
@@ -310,7 +314,7 @@ class Books:
             host.next_due = self._tables.next_due(host.number, Head().due_mark)
         self._schedule.place(host)
 
-    def _carry_out(self, intake: Intake, receipts: Mapping[str, Any]) -> None:
+    def _carry_out(self, intake: CommitPlan, receipts: Mapping[str, Any]) -> None:
         """Make the intake durable, then let the books follow."""
         if isinstance(self._seen, BloomSeen):
             intake.tally.lost += len(intake.found) * self._seen.error
@@ -343,7 +347,7 @@ class Books:
                 self._take_back(host)
         self._save_filter(at_least=max(SAVE_AFTER, self._filtered // 4))
 
-    def _follow_leases(self, intake: Intake) -> None:
+    def _follow_leases(self, intake: CommitPlan) -> None:
         for host, entry in intake.ended:
             self._end(host, entry)
             if entry.attempts:
@@ -368,17 +372,17 @@ class Books:
             elif host.head.reaches(entry.key):
                 host.head.push(entry)
 
-    def _end(self, host: Host, entry: Entry) -> None:
+    def _end(self, host: HostQueue, entry: QueuedUrl) -> None:
         assert host.leased is not None
         del host.leased[entry.id]
         self._leased -= 1
 
-    def _start_over(self, host: Host) -> None:
+    def _start_over(self, host: HostQueue) -> None:
         """Let the head be read anew from the tables."""
         host.head = Head()
         host.next_due = self._tables.next_due(host.number, host.head.due_mark)
 
-    def _follow_found(self, intake: Intake) -> None:
+    def _follow_found(self, intake: CommitPlan) -> None:
         most = self._portion() * HEAD_PORTIONS
         for id, found in intake.found.items():
             host = found.host
@@ -389,17 +393,17 @@ class Books:
                     self._schedule.place(host)
             elif head.reaches(key := found.key):
                 depth = depth_of(intake.known[id])
-                head.push(Entry(key, found.place, id, found.link.url, depth, found.hops))
+                head.push(QueuedUrl(key, found.place, id, found.link.url, depth, found.hops))
                 if len(head) > most:
                     self._start_over(host)
 
     def _load(self) -> None:
         """Everything that is kept in RAM, from the tables."""
         tables = self._tables
-        numbered: list[Host] = []
+        numbered: list[HostQueue] = []
         for number, name, next_at, failures in tables.hosts():
             assert number == len(numbered)
-            self._hosts[name] = host = Host(number, name, next_at, failures)
+            self._hosts[name] = host = HostQueue(number, name, next_at, failures)
             numbered.append(host)
         if self._exact:
             seen = self._seen = _empty(self._tally.known)

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from crawlfleet import zstd
-from crawlfleet.adapters.frontier.counts import Tally
-from crawlfleet.adapters.frontier.host_queue import Entry, Host
+from crawlfleet.adapters.frontier.counts import RunningTotals
+from crawlfleet.adapters.frontier.host_queue import HostQueue, QueuedUrl
 from crawlfleet.adapters.frontier.lookup import MAY_FALL, Met, look_up
 from crawlfleet.adapters.frontier.packing import (
     MOST_HOSTS,
@@ -27,22 +27,29 @@ from crawlfleet.adapters.frontier.packing import (
     place_of,
     queue_key,
 )
-from crawlfleet.adapters.frontier.seen import Seen
+from crawlfleet.adapters.frontier.seen import KnownUrls
 from crawlfleet.adapters.frontier.sql import Tables
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.crawl.frontier import FrontierRules, HostCommit, HostState, Link, Retry, Visit
+from crawlfleet.model.crawl.frontier import (
+    FrontierRules,
+    HostCommit,
+    HostState,
+    Link,
+    UrlRetry,
+    Visit,
+)
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[int, str, str, int]]).decode
 _to_json: Final = msgspec.json.Encoder().encode
 
 
-class Found(NamedTuple):
+class PlannedUrl(NamedTuple):
     """A URL that is taken in. Its depth may still fall while the commit is worked out."""
 
     place: int
     link: Link
-    host: Host
+    host: HostQueue
     hops: int
     found_on: int | None
     found_at: float
@@ -62,22 +69,22 @@ class Stored(NamedTuple):
     redirect: int | None = None
 
 
-class Present(NamedTuple):
+class FrontierSnapshot(NamedTuple):
     """What an intake looks at."""
 
     rules: FrontierRules
     tables: Tables
-    seen: Seen
-    hosts: Mapping[str, Host]
-    tally: Tally
+    seen: KnownUrls
+    hosts: Mapping[str, HostQueue]
+    tally: RunningTotals
     next_place: int
     exact: bool
 
 
-class Intake:
+class CommitPlan:
     """The changes of one commit; see its fields."""
 
-    def __init__(self, present: Present) -> None:
+    def __init__(self, present: FrontierSnapshot) -> None:
         self._rules = present.rules
         self._tables = present.tables
         self._seen = present.seen
@@ -86,23 +93,23 @@ class Intake:
         self._depth_limit = present.rules.max_depth
         self._stores_links = self._exact and self._depth_limit is not None
         self._next_place = present.next_place
-        self._per_host: dict[Host, int] = {}
-        self._open: dict[Host, dict[int, Entry]] = {}
+        self._per_host: dict[HostQueue, int] = {}
+        self._open: dict[HostQueue, dict[int, QueuedUrl]] = {}
         self.tally = present.tally.copy()
         self._dropped_before = present.tally.dropped
-        self.found: dict[int, Found] = {}
+        self.found: dict[int, PlannedUrl] = {}
         self.known: dict[int, int] = {}
         """By id: what is new or has changed in what is kept of a URL."""
-        self.new_hosts: dict[str, Host] = {}
+        self.new_hosts: dict[str, HostQueue] = {}
         self.visits: list[tuple[Any, ...]] = []
         self.retries: list[tuple[Any, ...]] = []
         self.links: dict[int, Stored] = {}
-        self.states: dict[Host, HostState] = {}
-        self.ended: list[tuple[Host, Entry]] = []
+        self.states: dict[HostQueue, HostState] = {}
+        self.ended: list[tuple[HostQueue, QueuedUrl]] = []
         """Leased URLs that were visited for good."""
-        self.delayed: list[tuple[Host, Entry, float]] = []
-        self.returned: list[tuple[Host, Entry]] = []
-        self.released: list[Host] = []
+        self.delayed: list[tuple[HostQueue, QueuedUrl, float]] = []
+        self.returned: list[tuple[HostQueue, QueuedUrl]] = []
+        self.released: list[HostQueue] = []
 
     def seed(self, links: Sequence[Link], at: float) -> int:
         """Take in seeds; how many were new."""
@@ -123,10 +130,10 @@ class Intake:
             self.known = {id: self.known[id] for id in self.found}
         return new
 
-    def take(self, parts: Iterable[tuple[Host, HostCommit]]) -> None:
+    def take(self, parts: Iterable[tuple[HostQueue, HostCommit]]) -> None:
         """What happened to the URLs of living leases. Others that are named are passed over: they
         were spoken of before."""
-        done: list[tuple[Host, Entry, Visit]] = []
+        done: list[tuple[HostQueue, QueuedUrl, Visit]] = []
         for host, part in parts:
             open_ = self._open.get(host)
             if open_ is None:
@@ -150,7 +157,7 @@ class Intake:
         if done:
             self._visit_all(done)
 
-    def _visit_all(self, done: Sequence[tuple[Host, Entry, Visit]]) -> None:
+    def _visit_all(self, done: Sequence[tuple[HostQueue, QueuedUrl, Visit]]) -> None:
         met = look_up(
             self._seen,
             [visit for _, _, visit in done],
@@ -160,7 +167,7 @@ class Intake:
         for (host, entry, visit), links in zip(done, met, strict=True):
             self._visit(host, entry, visit, links)
 
-    def _retry(self, host: Host, entry: Entry, retry: Retry) -> None:
+    def _retry(self, host: HostQueue, entry: QueuedUrl, retry: UrlRetry) -> None:
         key, place = entry.key, entry.place
         attempts = entry.attempts + 1
         self.retries.append(
@@ -178,7 +185,7 @@ class Intake:
         )
         self.delayed.append((host, entry._replace(attempts=attempts), retry.due))
 
-    def _visit(self, host: Host, entry: Entry, visit: Visit, met: Met) -> None:
+    def _visit(self, host: HostQueue, entry: QueuedUrl, visit: Visit, met: Met) -> None:
         id, outcome, status, at, links, redirect, counts, validator, note = visit
         place = entry.place
         self.visits.append(
@@ -201,7 +208,7 @@ class Intake:
         if redirect is not None:
             self._meet(redirect, depth, entry.hops + 1, place, at)
 
-    def _meet_and_store(self, entry: Entry, visit: Visit, met: Met) -> None:
+    def _meet_and_store(self, entry: QueuedUrl, visit: Visit, met: Met) -> None:
         """Meet the links, and keep what will be needed if the page's depth falls."""
         depth, place = met.depth, entry.place
         too_deep = depth == self._depth_limit
@@ -249,18 +256,18 @@ class Intake:
         self._next_place += 1
         host = self._hosts.get(link.host) or self.new_hosts.get(link.host) or self._begin(link.host)
         self._per_host[host] = self._per_host.get(host, 0) + 1
-        self.found[link.id] = Found(place, link, host, hops, found_on, at)
+        self.found[link.id] = PlannedUrl(place, link, host, hops, found_on, at)
         known = self.known[link.id] = known_at(depth, place)
         tally = self.tally
         tally.known += 1
         tally.depths[depth] = tally.depths.get(depth, 0) + 1
         return known
 
-    def _begin(self, name: str) -> Host:
+    def _begin(self, name: str) -> HostQueue:
         number = len(self._hosts) + len(self.new_hosts)
         if number > MOST_HOSTS:
             raise StoreUnavailable(f"a frontier holds at most {MOST_HOSTS:,} hosts")
-        host = self.new_hosts[name] = Host(number, name)
+        host = self.new_hosts[name] = HostQueue(number, name)
         return host
 
     def _lower(self, id: int, known: int, depth: int, at: float) -> None:
@@ -337,7 +344,7 @@ class Intake:
         tables.set_tally(_to_json(self.tally))
 
 
-def _host_row(host: Host, state: HostState) -> tuple[Any, ...]:
+def _host_row(host: HostQueue, state: HostState) -> tuple[Any, ...]:
     plain = state == HostState()
     packed = None if plain else msgspec.msgpack.encode(state)
     return host.number, host.name, state.next_at, state.failures, packed

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Tally(msgspec.Struct, kw_only=True):
+class RunningTotals(msgspec.Struct, kw_only=True):
     """Running totals, written with each commit."""
 
     known: int = 0
@@ -15,5 +15,5 @@ class Tally(msgspec.Struct, kw_only=True):
     outcomes: dict[str, int] = {}
     depths: dict[int, int] = {}
 
-    def copy(self) -> "Tally":
+    def copy(self) -> "RunningTotals":
         return msgspec.structs.replace(self, outcomes=dict(self.outcomes), depths=dict(self.depths))

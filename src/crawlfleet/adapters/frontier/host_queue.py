@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 NEVER: Final = math.inf
 
 
-class Entry(NamedTuple):
+class QueuedUrl(NamedTuple):
     """A URL that waits, as it lies in a head or is leased. Sorts by its key."""
 
     key: int
@@ -33,7 +33,7 @@ class Head:
     __slots__ = ("_heap", "behind", "due_mark", "mark")
 
     def __init__(self) -> None:
-        self._heap: list[Entry] = []
+        self._heap: list[QueuedUrl] = []
         self.mark = -1
         """Of the queue, all keys up to this one were read."""
         self.behind = True
@@ -48,18 +48,18 @@ class Head:
         """Whether a waiting URL with this key has to lie in here."""
         return key <= self.mark or not self.behind
 
-    def push(self, entry: Entry) -> None:
+    def push(self, entry: QueuedUrl) -> None:
         heappush(self._heap, entry)
 
-    def extend(self, entries: Iterable[Entry]) -> None:
+    def extend(self, entries: Iterable[QueuedUrl]) -> None:
         self._heap += entries
         heapify(self._heap)
 
-    def pop(self) -> Entry:
+    def pop(self) -> QueuedUrl:
         return heappop(self._heap)
 
 
-class Host:
+class HostQueue:
     """One host in the books."""
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Host:
         first two."""
         self.next_due = NEVER
         """Of the delayed URLs that are in no head."""
-        self.leased: dict[int, Entry] | None = None
+        self.leased: dict[int, QueuedUrl] | None = None
         self.head: Head | None = None
         self.worker: str | None = None
         self.token = 0
@@ -117,7 +117,7 @@ class Host:
         self.worker = self.leased = self.head = None
 
 
-class Schedule:
+class HostSchedule:
     """The hosts that nobody has leased and that have something to visit, by their time.
 
     An entry is void once its host stands elsewhere; it is dropped when it comes up. Hosts of
@@ -125,19 +125,19 @@ class Schedule:
     """
 
     def __init__(self) -> None:
-        self._ready: list[tuple[float, int, Host]] = []
-        self._later: list[tuple[float, int, Host]] = []
+        self._ready: list[tuple[float, int, HostQueue]] = []
+        self._later: list[tuple[float, int, HostQueue]] = []
         self._turn = 0
         self._now = 0.0
         self.standing = 0
         """How many hosts stand here."""
 
-    def remove(self, host: Host) -> None:
+    def remove(self, host: HostQueue) -> None:
         """It is leased out of turn."""
         self.standing -= host.when is not None
         host.when = None
 
-    def place(self, host: Host) -> None:
+    def place(self, host: HostQueue) -> None:
         """Put the host where it belongs now; not if it is leased."""
         when = host.ready_at()
         if host.worker is not None or when == host.when:
@@ -150,7 +150,7 @@ class Schedule:
         self._turn += 1
         heappush(self._ready if when <= self._now else self._later, (when, self._turn, host))
 
-    def due(self, now: float) -> Iterator[Host]:
+    def due(self, now: float) -> Iterator[HostQueue]:
         """Hosts that may be leased now, the earliest first; the caller leases each or stops."""
         self._now = now
         later, ready = self._later, self._ready

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from crawlfleet.adapters.frontier.packing import deeper_than, depth_of
-from crawlfleet.adapters.frontier.seen import BloomSeen, FewSeen, Seen
+from crawlfleet.adapters.frontier.seen import BloomSeen, FewSeen, KnownUrls
 from crawlfleet.model.crawl.frontier import Link, Visit
 
 MAY_FALL: Final = deeper_than(1)
@@ -24,7 +24,7 @@ class Met(NamedTuple):
 
 
 def look_up(
-    seen: Seen, visits: Sequence[Visit], depths: Sequence[int] | None, *, store: bool
+    seen: KnownUrls, visits: Sequence[Visit], depths: Sequence[int] | None, *, store: bool
 ) -> list[Met]:
     """Look at all links of all visits. Without `depths` those that are kept of the pages count;
     `stable` is empty unless `store`."""

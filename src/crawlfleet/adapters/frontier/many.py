@@ -8,12 +8,12 @@ import numpy as np
 from crawlfleet.adapters.frontier.fingerprint_table import ExactSeen
 from crawlfleet.adapters.frontier.lookup import MAY_FALL, Met
 from crawlfleet.adapters.frontier.packing import PLACE_BITS, deeper_than
-from crawlfleet.adapters.frontier.seen import Seen
+from crawlfleet.adapters.frontier.seen import KnownUrls
 from crawlfleet.model.crawl.frontier import Link, Visit
 
 
 def look_up_many(
-    seen: Seen, visits: Sequence[Visit], depths: Sequence[int] | None, *, store: bool
+    seen: KnownUrls, visits: Sequence[Visit], depths: Sequence[int] | None, *, store: bool
 ) -> list[Met]:
     """See `lookup.look_up`."""
     assert isinstance(seen, ExactSeen)

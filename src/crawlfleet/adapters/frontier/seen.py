@@ -28,7 +28,7 @@ spread: Final = 0x1E37_79B9_7F4A_7C15.__mul__
 of a number, since a function of ours would cost as much as all the rest of a look-up."""
 
 
-class Seen(Protocol):
+class KnownUrls(Protocol):
     """What is known of URLs, by their ids."""
 
     def __getitem__(self, id: int) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.adapters.frontier.host_queue import NEVER, Entry
+from crawlfleet.adapters.frontier.host_queue import NEVER, QueuedUrl
 from crawlfleet.adapters.frontier.packing import (
     HIGHEST,
     HOST_SHIFT,
@@ -201,25 +201,25 @@ class Tables:
         """Set depths; pairs of depth and place."""
         self._connection.executemany("UPDATE urls SET depth = ? WHERE place = ?", depths)
 
-    def queued(self, host: int, after: int, limit: int) -> list[Entry]:
+    def queued(self, host: int, after: int, limit: int) -> list[QueuedUrl]:
         """The next of the host's queue behind the key `after`."""
         first, end = host_range(host)
         return list(
-            map(Entry._make, self.execute(self._queued, (max(after, first - 1), end, limit)))
+            map(QueuedUrl._make, self.execute(self._queued, (max(after, first - 1), end, limit)))
         )
 
     def due(
         self, host: int, now: float, after: tuple[float, int], limit: int
-    ) -> list[tuple[Entry, float]]:
+    ) -> list[tuple[QueuedUrl, float]]:
         """The next delayed ones of the host whose time has come, and that time."""
         rows = self.execute(DUE, (host, now, *after, limit)).fetchall()
-        return [(Entry._make(row[:8]), row[8]) for row in rows]
+        return [(QueuedUrl._make(row[:8]), row[8]) for row in rows]
 
-    def waiting(self, host: int, ids: Iterable[int]) -> list[Entry]:
+    def waiting(self, host: int, ids: Iterable[int]) -> list[QueuedUrl]:
         """Those of the host that are not done; looks at all of its queue."""
         listed = _listed(ids)
         values = (*host_range(host), listed, host, listed)
-        return list(map(Entry._make, self.execute(WAITING, values)))
+        return list(map(QueuedUrl._make, self.execute(WAITING, values)))
 
     def next_due(self, host: int, after: tuple[float, int]) -> float:
         """When the first delayed one behind `after` is due; `NEVER` when there is none."""

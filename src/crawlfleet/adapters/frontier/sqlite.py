@@ -18,7 +18,7 @@ from crawlfleet.adapters.frontier.books import Books
 from crawlfleet.adapters.frontier.sql import PRAGMAS, Tables
 from crawlfleet.adapters.store.database_file import DatabaseFile
 from crawlfleet.adapters.store.sqlite.errors import explain, is_damage
-from crawlfleet.adapters.threads import Lane
+from crawlfleet.adapters.threads import DriverThread
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.crawl.frontier import (
     Commit,
@@ -140,7 +140,7 @@ class SqliteFrontier:
         self._path = Path(path)
         self._rules = rules
         self._opened: _Opened | None = None
-        self._lane: Lane[Job] | None = None
+        self._lane: DriverThread[Job] | None = None
 
     @property
     def partitions(self) -> int:
@@ -160,7 +160,7 @@ class SqliteFrontier:
                     f"the frontier {self._path} cannot be opened: {error}; "
                     "check that its folder exists and may be written"
                 ) from error
-            self._lane = Lane("frontier", self._opened.work, most=WAITING_JOBS)
+            self._lane = DriverThread("frontier", self._opened.work, most=WAITING_JOBS)
         receipts: Mapping[str, Any] = await self._ask(Books.receipts)
         return receipts
 

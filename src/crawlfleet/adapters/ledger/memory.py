@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 
 from crawlfleet.errors import LedgerUnavailable
-from crawlfleet.model.crawl.politeness_entry import Entry
-from crawlfleet.ports.ledger import Page
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
+from crawlfleet.ports.ledger import LedgerPage
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
@@ -59,7 +59,7 @@ class MemoryBook:
         self._clock = clock
         self._wall = wall
         self._born = -math.inf
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, LedgerEntry] = {}
         self._tidy_at = MOST
         self._is_open = False
 
@@ -77,11 +77,11 @@ class MemoryBook:
     async def close(self) -> None:
         self._is_open = False
 
-    async def read(self, keys: Sequence[str]) -> Page:
+    async def read(self, keys: Sequence[str]) -> LedgerPage:
         found = {key: self._entries[key] for key in keys if key in self._entries}
-        return Page(now=self._clock(), born=self._born, entries=found, versions=found)
+        return LedgerPage(now=self._clock(), born=self._born, entries=found, versions=found)
 
-    async def write(self, page: Page, changes: Mapping[str, Entry]) -> bool:
+    async def write(self, page: LedgerPage, changes: Mapping[str, LedgerEntry]) -> bool:
         if not self._is_same(page, changes):
             return False
         now = self._clock()
@@ -104,10 +104,10 @@ class MemoryBook:
             self._tidy_at = max(MOST, 2 * len(self._entries))
         return True
 
-    async def browse(self, limit: int) -> Page:
+    async def browse(self, limit: int) -> LedgerPage:
         now = self._clock()
         living = ((key, entry) for key, entry in self._entries.items() if entry.over_at > now)
-        return Page(now=now, born=self._born, entries=dict(islice(living, limit)))
+        return LedgerPage(now=now, born=self._born, entries=dict(islice(living, limit)))
 
     def _touch(self, now: float) -> None:
         """Leave behind when something was granted last."""
@@ -120,7 +120,7 @@ class MemoryBook:
         entry = self._entries.get(key)
         return 0.0 if entry is None else entry.paused_until
 
-    def _is_same(self, page: Page, changes: Mapping[str, Entry]) -> bool:
+    def _is_same(self, page: LedgerPage, changes: Mapping[str, LedgerEntry]) -> bool:
         return self._is_open and all(
             self._entries.get(key) is page.versions.get(key) for key in changes
         )
@@ -139,7 +139,7 @@ class MemoryBook:
             if pause.until > max(wall, kept[pause.key].until if pause.key in kept else 0.0):
                 kept[pause.key] = pause
         for key, pause in kept.items():
-            self._entries[key] = Entry(paused_until=now + pause.until - wall, pause=pause.why)
+            self._entries[key] = LedgerEntry(paused_until=now + pause.until - wall, pause=pause.why)
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
         fresh.unlink(missing_ok=True)

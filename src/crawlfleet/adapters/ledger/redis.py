@@ -14,14 +14,14 @@ import msgspec
 from crawlfleet.adapters import redis
 from crawlfleet.adapters.redis import Redis, RedisError
 from crawlfleet.errors import LedgerUnavailable
-from crawlfleet.model.crawl.politeness_entry import Entry
-from crawlfleet.ports.ledger import Page
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
+from crawlfleet.ports.ledger import LedgerPage
 
 PREFIX: Final = "crawlfleet:{ledger}:"
 MARK: Final = "crawlfleet:{ledger}"
 KEPT_MS: Final = 60_000
 """Beyond its end, so that who reads it late decides by it all the same."""
-_decode: Final = msgspec.json.Decoder(Entry).decode
+_decode: Final = msgspec.json.Decoder(LedgerEntry).decode
 
 
 class RedisBook:
@@ -51,7 +51,7 @@ class RedisBook:
         if client is not None:
             await client.aclose()
 
-    async def read(self, keys: Sequence[str]) -> Page:
+    async def read(self, keys: Sequence[str]) -> LedgerPage:
         self._opened()
         try:
             found = await self._read(keys=[MARK, *(PREFIX + key for key in keys)])
@@ -59,14 +59,14 @@ class RedisBook:
             raise self._unavailable(error) from error
         now, born, *texts = found
         versions = {key: text or "" for key, text in zip(keys, texts, strict=True)}
-        return Page(
+        return LedgerPage(
             now=float(now),
             born=float(born),
             entries={key: _decode(text) for key, text in versions.items() if text},
             versions=versions | {MARK: born},
         )
 
-    async def write(self, page: Page, changes: Mapping[str, Entry]) -> bool:
+    async def write(self, page: LedgerPage, changes: Mapping[str, LedgerEntry]) -> bool:
         self._opened()
         arguments: list[object] = [page.versions[MARK]]
         for key, entry in changes.items():
@@ -79,7 +79,7 @@ class RedisBook:
         except RedisError as error:
             raise self._unavailable(error) from error
 
-    async def browse(self, limit: int) -> Page:
+    async def browse(self, limit: int) -> LedgerPage:
         client = self._opened()
         keys: list[str] = []
         try:

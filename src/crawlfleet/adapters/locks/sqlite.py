@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from crawlfleet.adapters.locks.sql import SqlLocks
 from crawlfleet.adapters.locks.statements import Dialect, LockStatements
-from crawlfleet.adapters.threads import Lane
+from crawlfleet.adapters.threads import DriverThread
 from crawlfleet.errors import ConfigError, LocksUnavailable, StoreUnavailable
 from crawlfleet.steady_clock import SteadyClock
 
@@ -26,7 +26,7 @@ class SqliteLocks(SqlLocks):
         self._path = Path(path)
         self._now = now or SteadyClock()
         self._connection: sqlite3.Connection | None = None
-        self._lane: Lane[tuple[str, tuple[Any, ...]]] | None = None
+        self._lane: DriverThread[tuple[str, tuple[Any, ...]]] | None = None
 
     async def open(self) -> None:
         if self._lane is None:
@@ -34,7 +34,7 @@ class SqliteLocks(SqlLocks):
                 self._connection = await asyncio.to_thread(self._connect)
             except (sqlite3.Error, OSError) as error:
                 raise self._unavailable(error) from error
-            self._lane = Lane("locks", self._work, most=GROUP)
+            self._lane = DriverThread("locks", self._work, most=GROUP)
 
     async def close(self) -> None:
         lane, connection = self._lane, self._connection

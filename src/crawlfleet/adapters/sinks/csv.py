@@ -40,7 +40,8 @@ def from_spec(spec: SinkSpec) -> FileSink:
 
 
 class CommaSeparated:
-    """Implements `crawlfleet.adapters.sinks.file.Format`. Fields without a column are left out."""
+    """Implements `crawlfleet.adapters.sinks.file.PageFormat`. Fields without a column are left
+    out."""
 
     wants_bodies = False
 

@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from crawlfleet.adapters.sinks.rotating_file import FileReceipt, Parts
+from crawlfleet.adapters.sinks.rotating_file import FileReceipt, RotatingFile
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl.parameters import NodeSink, SinkSpec
 from crawlfleet.ports.sink import PageRecord
 
 
-class Format(Protocol):
+class PageFormat(Protocol):
     """How pages look in a file."""
 
     wants_bodies: bool
@@ -27,11 +27,11 @@ class Format(Protocol):
         ...
 
 
-def file_sink(spec: SinkSpec, format: Format) -> "FileSink":
+def file_sink(spec: SinkSpec, format: PageFormat) -> "FileSink":
     """The sink of that format for the file that a specification names."""
     rotate = None if spec.rotate_mb is None else max(int(spec.rotate_mb * 1_000_000), 1)
     path = Path(spec.url.removeprefix("file://"))
-    parts = Parts(
+    parts = RotatingFile(
         path,
         packing=spec.compress,
         rotate_bytes=rotate,
@@ -44,7 +44,7 @@ def file_sink(spec: SinkSpec, format: Format) -> "FileSink":
 class FileSink:
     """Implements `crawlfleet.ports.sink.Sink`."""
 
-    def __init__(self, parts: Parts, format: Format, *, rotates: bool) -> None:
+    def __init__(self, parts: RotatingFile, format: PageFormat, *, rotates: bool) -> None:
         self.wants_bodies = format.wants_bodies
         self.format = format
         self._parts = parts

@@ -19,7 +19,7 @@ MODE: Final = 0o666
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class OutputFolder:
+class SinkFolder:
     """One folder, for as long as it is open."""
 
     def __init__(self, path: Path, *, below: Path | None = None) -> None:
@@ -28,7 +28,7 @@ class OutputFolder:
         self._path = path
         self._descriptor = os.open(path, _FOLDER) if below is None else _walked(below, path)
 
-    def __enter__(self) -> "OutputFolder":
+    def __enter__(self) -> "SinkFolder":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ def from_spec(spec: SinkSpec) -> FileSink:
 
 
 class JsonLines:
-    """Implements `crawlfleet.adapters.sinks.file.Format`: the fields as they are, with `kind`
+    """Implements `crawlfleet.adapters.sinks.file.PageFormat`: the fields as they are, with `kind`
     before them where `kinds` are wanted."""
 
     wants_bodies = False

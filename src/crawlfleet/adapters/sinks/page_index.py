@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.adapters.sinks.rotating_file import FileReceipt, Parts
+from crawlfleet.adapters.sinks.rotating_file import FileReceipt, RotatingFile
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.ports.sink import PageRecord
 
@@ -26,7 +26,7 @@ class PageIndex:
     wants_bodies = False
 
     def __init__(self, path: Path) -> None:
-        self._parts = Parts(path)
+        self._parts = RotatingFile(path)
 
     async def open(self, receipt: Any | None) -> None:
         read = None if receipt is None else msgspec.convert(receipt, FileReceipt)

@@ -17,7 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from crawlfleet import zstd
-from crawlfleet.adapters.sinks.folder import OutputFolder
+from crawlfleet.adapters.sinks.folder import SinkFolder
 from crawlfleet.errors import SinkUnusable
 
 TAIL_BYTES: Final = 1024
@@ -44,7 +44,7 @@ class FileReceipt(msgspec.Struct, frozen=True, kw_only=True):
     """The lengths of the parts before this one."""
 
 
-class Parts:
+class RotatingFile:
     """The files of one output. With `rotate_bytes`, another part is begun once one has so many:
     `items-00001.jsonl`, `items-00002.jsonl`, ….
 
@@ -63,7 +63,7 @@ class Parts:
         """Of a task's files, `below` is the folder of the node that they may not leave."""
         self.path = path
         self._below = below
-        self._folder: OutputFolder | None = None
+        self._folder: SinkFolder | None = None
         self._pack = packer_of(packing)
         self._packs = packing is not None
         self._rotate_bytes = rotate_bytes
@@ -153,15 +153,15 @@ class Parts:
         matches = [name.fullmatch(each) for each in folder.names()]
         return [(int(match[1]), match[0]) for match in matches if match]
 
-    def _opened(self) -> OutputFolder:
+    def _opened(self) -> SinkFolder:
         try:
-            return OutputFolder(self.path.parent, below=self._below)
+            return SinkFolder(self.path.parent, below=self._below)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise SinkUnusable(
                 f"the folder of {self.path} does not exist; create it first"
             ) from error
 
-    def _in(self) -> OutputFolder:
+    def _in(self) -> SinkFolder:
         assert self._folder is not None, "opened first"
         return self._folder
 

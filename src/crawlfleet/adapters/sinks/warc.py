@@ -30,11 +30,11 @@ Headers = Iterable[tuple[str, str]]
 
 def from_spec(spec: SinkSpec) -> FileSink:
     """The sink of a crawl's specification."""
-    return file_sink(spec, Archive())
+    return file_sink(spec, WarcFormat())
 
 
-class Archive:
-    """Implements `crawlfleet.adapters.sinks.file.Format`: a unit is one record."""
+class WarcFormat:
+    """Implements `crawlfleet.adapters.sinks.file.PageFormat`: a unit is one record."""
 
     wants_bodies = True
 

@@ -24,7 +24,7 @@ from crawlfleet.api.http.routing import (
     Scope,
 )
 from crawlfleet.api.routes.tasks import in_scope
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, Refused
 from crawlfleet.model.key import Role
 from crawlfleet.model.project import DEFAULT_PROJECT
@@ -132,7 +132,7 @@ async def change_status(call: Call) -> DistributedTask:
     verb = {"cancelled": Verb.CANCEL, "paused": Verb.PAUSE}.get(said.status)
     if verb is None:
         verb = Verb.RESUME if task.status is TaskStatus.PAUSED else Verb.RETRY
-    order = Order(verb=verb, by=call.caller.name)
+    order = TaskOrder(verb=verb, by=call.caller.name)
     return _present(call, await call.control.orders.carry_out_one(order, task.id))
 
 

@@ -31,7 +31,7 @@ from crawlfleet.core.network.client_addresses import (
     parse_address,
     parse_networks,
 )
-from crawlfleet.core.network.lockout import Standing, after_wrong_key, locked_for_s
+from crawlfleet.core.network.lockout import LockoutStanding, after_wrong_key, locked_for_s
 from crawlfleet.errors import LockedOut, Refused, Unauthenticated
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.settings import ServerSettings
@@ -135,7 +135,7 @@ class Door:
         self._control = control
         self._requests = requests
         self._per_minute = wrong_keys_per_minute
-        self._standings: OrderedDict[str, Standing] = OrderedDict()
+        self._standings: OrderedDict[str, LockoutStanding] = OrderedDict()
         self._lines_left = float(LINES_PER_MINUTE)
         self._lines_at = 0.0
         self._unsaid = 0

@@ -12,8 +12,8 @@ from crawlfleet.api.http.problems import Malformed
 from crawlfleet.core.network.compression import (
     ENCODINGS,
     PACKED_FROM_BYTES,
+    BadCompression,
     TooLarge,
-    Unpackable,
     chosen,
     pack,
     unpack,
@@ -95,7 +95,7 @@ def _unpacked(body: bytes, encoding: str, max_bytes: int) -> bytes:
         return unpack(body, encoding, most_bytes=max_bytes)
     except TooLarge:
         raise _too_large(max_bytes) from None
-    except Unpackable as error:
+    except BadCompression as error:
         raise Malformed(
             HTTPStatus.BAD_REQUEST, "malformed-encoding", f"the body: {error}"
         ) from None

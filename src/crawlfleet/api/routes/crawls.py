@@ -30,7 +30,7 @@ from crawlfleet.api.routes.crawl_downloads import (
 )
 from crawlfleet.core.crawls.kept_output import CRAWL
 from crawlfleet.core.crawls.shared_crawl import crawl_of
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, OutputUnavailable
 from crawlfleet.features.crawls.service import CrawlVerb
 from crawlfleet.features.crawls.views import (
@@ -220,7 +220,7 @@ def _ordering(verb: CrawlVerb) -> Handler:
             return await _view(call, await call.control.tasks.get(task.id))
         by_itself = _BEFORE_IT_RUNS.get((verb, task.status))
         if by_itself is not None and not call.control.crawls.is_running(task):
-            order = Order(verb=by_itself, by=call.caller.name, project_id=call.project_id)
+            order = TaskOrder(verb=by_itself, by=call.caller.name, project_id=call.project_id)
             task = await call.control.orders.carry_out_one(order, task.id)
         else:
             await call.control.crawls.order(task, verb, by=call.caller.name)
@@ -234,7 +234,7 @@ async def _resume_shards(call: Call, task: Task) -> int:
     if task.status is not TaskStatus.WAITING:
         return 0
     paused = await _paused_shards(call, task)
-    order = Order(verb=Verb.RESUME, by=call.caller.name, project_id=call.project_id)
+    order = TaskOrder(verb=Verb.RESUME, by=call.caller.name, project_id=call.project_id)
     return len(paused and await call.control.orders.carry_out(order, paused))
 
 

@@ -9,7 +9,7 @@ from crawlfleet.api.examples import tasks as examples
 from crawlfleet.api.http.parameters import PageSize, check_cursor, invalid, is_id, restricted
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
 from crawlfleet.api.routes.task_orders import carry_out_many
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.model.admin_requests import (
     DeadLetter,
     DeadLetterPage,
@@ -73,7 +73,7 @@ async def find(call: Call) -> DeadLetterPage:
 
 def _many(verb: Verb) -> Handler:
     async def handle(call: Call) -> BulkReply:
-        order = Order(verb=verb, by=call.caller.name, project_id=call.project_id)
+        order = TaskOrder(verb=verb, by=call.caller.name, project_id=call.project_id)
         return await carry_out_many(call, order, _filter)
 
     return handle

@@ -19,7 +19,7 @@ from crawlfleet.api.http.routing import (
     Scope,
 )
 from crawlfleet.control.tasks.orders import OrderOutcome
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import NotFound
 from crawlfleet.model.admin_requests import DeadLetterRequest
 from crawlfleet.model.requests import (
@@ -96,7 +96,7 @@ def _many(verb: Verb) -> Handler:
 
 
 async def carry_out_many(
-    call: Call, order: Order, filter_of: Callable[[Any], TaskFilter]
+    call: Call, order: TaskOrder, filter_of: Callable[[Any], TaskFilter]
 ) -> BulkReply:
     """Carry out an order about the tasks that a request names, or that its filter chooses."""
     request: BulkRequest | DeadLetterRequest = call.body
@@ -113,8 +113,8 @@ async def carry_out_many(
     return _summary(outcomes, cursor)
 
 
-def _order(verb: Verb, call: Call) -> Order:
-    return Order(
+def _order(verb: Verb, call: Call) -> TaskOrder:
+    return TaskOrder(
         verb=verb,
         by=call.caller.name,
         priority=getattr(call.body, "priority", None),
@@ -122,7 +122,7 @@ def _order(verb: Verb, call: Call) -> Order:
     )
 
 
-async def _by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[OrderOutcome]:
+async def _by_ids(call: Call, order: TaskOrder, ids: Sequence[str]) -> list[OrderOutcome]:
     """What an order means for each of these tasks."""
     if len(ids) > MAX_BATCH:
         raise invalid(

@@ -10,7 +10,7 @@ from rich.table import Table
 from crawlfleet.cli.commands.projects import given
 from crawlfleet.cli.shell.arguments import parse_span
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, since, span, state, table
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.features.alerts.model import Severity, Source
@@ -94,7 +94,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_alerts(
-    desk: Desk,
+    desk: CommandContext,
     firing: Annotated[bool, typer.Option("--firing", help="Only those that fire.")] = False,
     project: Annotated[str | None, typer.Option(help="Only those of this project.")] = None,
 ) -> None:
@@ -104,14 +104,14 @@ async def list_alerts(
     desk.output.show(found, lambda: draw_alerts(found))
 
 
-async def show(desk: Desk, name: Name) -> None:
+async def show(desk: CommandContext, name: Name) -> None:
     """Show a rule, and how things stand with it."""
     alert = await desk.fleet.alert(await found_by(desk, name))
     desk.output.show(alert, lambda: draw_alert(alert))
 
 
 async def create(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     source: Annotated[Source, typer.Argument(show_default=False, help="What is watched.")],
     above: Above = None,
@@ -138,7 +138,7 @@ async def create(
 
 
 async def change(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     above: Above = None,
     below: Below = None,
@@ -162,7 +162,7 @@ async def change(
     desk.output.show(changed, lambda: draw_alert(changed))
 
 
-async def on(desk: Desk, names: Names) -> None:
+async def on(desk: CommandContext, names: Names) -> None:
     """Switch rules on."""
 
     async def order(name: str) -> AlertView:
@@ -171,7 +171,7 @@ async def on(desk: Desk, names: Names) -> None:
     await order_each(desk, names, order, draw_alerts)
 
 
-async def off(desk: Desk, names: Names) -> None:
+async def off(desk: CommandContext, names: Names) -> None:
     """Switch rules off."""
 
     async def order(name: str) -> AlertView:
@@ -181,7 +181,7 @@ async def off(desk: Desk, names: Names) -> None:
 
 
 async def silence(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     how_long: Annotated[
         str,
@@ -200,7 +200,7 @@ async def silence(
 
 
 async def unsilence(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     subject: Annotated[
         str | None, typer.Option(help="Only the silence of this thing; all when not given.")
@@ -211,7 +211,7 @@ async def unsilence(
     desk.output.show(changed, lambda: draw_alert(changed))
 
 
-async def remove(desk: Desk, names: Names) -> None:
+async def remove(desk: CommandContext, names: Names) -> None:
     """Take rules away; those that are built in can be switched off."""
 
     async def order(name: str) -> AlertView | None:
@@ -220,7 +220,7 @@ async def remove(desk: Desk, names: Names) -> None:
     await order_each(desk, names, order, draw_alerts)
 
 
-async def found_by(desk: Desk, name: str) -> str:
+async def found_by(desk: CommandContext, name: str) -> str:
     """The id of the rule that is meant by a name, or by its id."""
     if name.startswith(f"{ALERT}-"):
         return name

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from crawlfleet.cli.shell.arguments import parse_instant
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, moment, table
 from crawlfleet.views.access import AuditView
 
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def audit(
-    desk: Desk,
+    desk: CommandContext,
     actor: Annotated[
         str | None, typer.Option(help="Only what was done with the key of this name or id.")
     ] = None,

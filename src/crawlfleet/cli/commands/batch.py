@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from rich.console import Group, RenderableType
 
-from crawlfleet.cli.shell.command import Desk
+from crawlfleet.cli.shell.command import CommandContext
 from crawlfleet.cli.shell.errors import say
 from crawlfleet.cli.shell.output import cell, message_console, state, table
 from crawlfleet.errors import MasterUnable, MasterUnreachable
@@ -22,7 +22,7 @@ PORTION_BYTES: Final = 8_000_000
 SHOWN: Final = 20
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class BatchEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One task to be submitted, or why it cannot be."""
 
     request: dict[str, Any]
@@ -30,14 +30,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def copies(draft: dict[str, Any], count: int) -> Iterator[Entry]:
+def copies(draft: dict[str, Any], count: int) -> Iterator[BatchEntry]:
     """The same task several times; an idempotency key gets a number for each."""
     size = len(msgspec.json.encode(draft))
     for number in range(1, count + 1):
-        yield Entry(request=_numbered(draft, number), size=size)
+        yield BatchEntry(request=_numbered(draft, number), size=size)
 
 
-def read_lines(lines: Iterable[bytes], draft: dict[str, Any]) -> Iterator[Entry]:
+def read_lines(lines: Iterable[bytes], draft: dict[str, Any]) -> Iterator[BatchEntry]:
     """A task for each line that is not empty; what a line does not say, `draft` does."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -46,12 +46,14 @@ def read_lines(lines: Iterable[bytes], draft: dict[str, Any]) -> Iterator[Entry]
             own = msgspec.json.decode(line, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             problem = f"line {number} is not a JSON object: {error}"
-            yield Entry(request={}, size=len(line), problem=problem)
+            yield BatchEntry(request={}, size=len(line), problem=problem)
         else:
-            yield Entry(request={**_numbered(draft, number), **own}, size=len(line))
+            yield BatchEntry(request={**_numbered(draft, number), **own}, size=len(line))
 
 
-async def send(desk: Desk, entries: Iterable[Entry], total: int | None) -> BatchReply:
+async def send(
+    desk: CommandContext, entries: Iterable[BatchEntry], total: int | None
+) -> BatchReply:
     """Submit all, with a progress bar; an outcome for each, in order."""
     from rich.progress import Progress
 
@@ -70,9 +72,9 @@ async def send(desk: Desk, entries: Iterable[Entry], total: int | None) -> Batch
     return BatchReply(items=items, deduplicated=deduplicated)
 
 
-def portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def portions(entries: Iterable[BatchEntry]) -> Iterator[list[BatchEntry]]:
     """The entries in lists that a master takes at once."""
-    portion: list[Entry] = []
+    portion: list[BatchEntry] = []
     size = 0
     for entry in entries:
         if portion and (len(portion) == PORTION or size + entry.size > PORTION_BYTES):
@@ -112,7 +114,7 @@ def draw(reply: BatchReply) -> RenderableType:
     return Group(table(("id", "status"), rows), summary)
 
 
-async def _submit(desk: Desk, requests: list[dict[str, Any]], sent: int) -> BatchReply:
+async def _submit(desk: CommandContext, requests: list[dict[str, Any]], sent: int) -> BatchReply:
     if not requests:
         return BatchReply(items=[], deduplicated=0)
     try:

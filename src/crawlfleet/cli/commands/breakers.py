@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, moment, since, state, table
 from crawlfleet.views.breakers import BreakerView
 
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_breakers(
-    desk: Desk,
+    desk: CommandContext,
     all: Annotated[
         bool, typer.Option("--all", help="Also those whose failures are only counted.")
     ] = False,
@@ -52,7 +52,7 @@ async def list_breakers(
 
 
 async def close(
-    desk: Desk,
+    desk: CommandContext,
     targets: Annotated[list[str], typer.Argument(metavar="DOMAIN...", show_default=False)],
     project: Annotated[
         str | None, typer.Option(metavar="PROJECT", help="Only for tasks of this project.")

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlfleet.cli.commands import bundle_archive
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, since, table
 from crawlfleet.model.bundle import BundleView
 from crawlfleet.model.project import DEFAULT_PROJECT
@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def deploy(
-    desk: Desk,
+    desk: CommandContext,
     path: Annotated[
         Path,
         typer.Argument(
@@ -83,20 +83,20 @@ async def deploy(
     desk.output.show(bundle, lambda: draw_bundle(bundle))
 
 
-async def list_bundles(desk: Desk, project: Project = DEFAULT_PROJECT) -> None:
+async def list_bundles(desk: CommandContext, project: Project = DEFAULT_PROJECT) -> None:
     """List the bundles of a project, in order of name."""
     found = [bundle async for bundle in desk.fleet.bundles(project)]
     desk.output.show(found, lambda: draw_bundles(found))
 
 
-async def show(desk: Desk, name: Name, project: Project = DEFAULT_PROJECT) -> None:
+async def show(desk: CommandContext, name: Name, project: Project = DEFAULT_PROJECT) -> None:
     """Show a bundle and its versions."""
     bundle = await desk.fleet.bundle(name, project)
     desk.output.show(bundle, lambda: draw_bundle(bundle))
 
 
 async def rollback(
-    desk: Desk, name: Name, version: Number = None, project: Project = DEFAULT_PROJECT
+    desk: CommandContext, name: Name, version: Number = None, project: Project = DEFAULT_PROJECT
 ) -> None:
     """Make another version the present one: the one before it when none is named.
 
@@ -107,7 +107,7 @@ async def rollback(
 
 
 async def remove(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     version: Number = None,
     project: Project = DEFAULT_PROJECT,

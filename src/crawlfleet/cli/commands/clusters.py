@@ -11,7 +11,7 @@ from rich.table import Table
 from crawlfleet.cli.commands.projects import Description, Id, Name, Version, given
 from crawlfleet.cli.shell.arguments import parse_pairs
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, span, state, table
 from crawlfleet.model.admin_requests import ClusterHealth, ClusterView, ConfigurationView
 from crawlfleet.model.project import DEFAULT_PROJECT, ClusterSettings
@@ -65,19 +65,19 @@ def register(app: typer.Typer) -> None:
     add_fleet_command(group, "health", health, try_this=["crawlfleet clusters health berlin"])
 
 
-async def list_clusters(desk: Desk) -> None:
+async def list_clusters(desk: CommandContext) -> None:
     """List all clusters, in order of id."""
     found = [cluster async for cluster in desk.fleet.clusters()]
     desk.output.show(found, lambda: draw_clusters(found))
 
 
-async def show(desk: Desk, id: Id) -> None:
+async def show(desk: CommandContext, id: Id) -> None:
     """Show a cluster and its settings."""
     _show(desk, await desk.fleet.cluster(id))
 
 
 async def create(
-    desk: Desk,
+    desk: CommandContext,
     id: Id,
     name: Name = None,
     description: Description = None,
@@ -93,7 +93,7 @@ async def create(
 
 
 async def change(
-    desk: Desk,
+    desk: CommandContext,
     id: Id,
     name: Name = None,
     description: Description = None,
@@ -105,7 +105,7 @@ async def change(
     _show(desk, await desk.fleet.change_cluster(id, if_version=if_version, **fields))
 
 
-async def maintain(desk: Desk, ids: Ids) -> None:
+async def maintain(desk: CommandContext, ids: Ids) -> None:
     """Give the nodes of clusters no new work, while tasks may be submitted and wait."""
 
     async def order(id: str) -> ClusterView:
@@ -114,24 +114,24 @@ async def maintain(desk: Desk, ids: Ids) -> None:
     await order_each(desk, ids, order, draw_clusters)
 
 
-async def close(desk: Desk, ids: Ids) -> None:
+async def close(desk: CommandContext, ids: Ids) -> None:
     """Take no new tasks for clusters, and place nothing there; what runs goes on."""
     await order_each(desk, ids, desk.fleet.close_cluster, draw_clusters)
 
 
-async def reopen(desk: Desk, ids: Ids) -> None:
+async def reopen(desk: CommandContext, ids: Ids) -> None:
     """Use clusters again, after `close` or `maintenance`."""
     await order_each(desk, ids, desk.fleet.reopen_cluster, draw_clusters)
 
 
-async def versions(desk: Desk, id: Id) -> None:
+async def versions(desk: CommandContext, id: Id) -> None:
     """List the versions of a cluster's settings, newest first."""
     found = [each async for each in desk.fleet.cluster_versions(id)]
     desk.output.show(found, lambda: draw_versions(found))
 
 
 async def roll_back(
-    desk: Desk,
+    desk: CommandContext,
     id: Id,
     version: Annotated[int, typer.Argument(help="The version to go back to; 0 for no settings.")],
     if_version: Version = None,
@@ -140,7 +140,7 @@ async def roll_back(
     _show(desk, await desk.fleet.roll_back_cluster(id, version, if_version=if_version))
 
 
-async def health(desk: Desk, id: Id) -> None:
+async def health(desk: CommandContext, id: Id) -> None:
     """Show how a cluster is, what is wrong first."""
     found = await desk.fleet.cluster_health(id)
     desk.output.show(found, lambda: draw_health(found))
@@ -150,7 +150,7 @@ def _configuration(pairs: list[str] | None) -> dict[str, Any]:
     return {"configuration": parse_pairs(pairs, "--set")} if pairs else {}
 
 
-def _show(desk: Desk, cluster: ClusterView) -> None:
+def _show(desk: CommandContext, cluster: ClusterView) -> None:
     desk.output.show(cluster, lambda: draw_cluster(cluster))
 
 

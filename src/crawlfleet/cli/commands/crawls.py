@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, since, state, table
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.features.crawls.views import CrawlItem, CrawlView, UrlExplanation
@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_crawls(
-    desk: Desk,
+    desk: CommandContext,
     status: Annotated[
         str, typer.Option(help="Only crawls in this state; several are parted by commas.")
     ] = "",
@@ -95,13 +95,13 @@ async def list_crawls(
         desk.output.remark(f"the newest {limit}; --limit shows more")
 
 
-async def show(desk: Desk, id: Id) -> None:
+async def show(desk: CommandContext, id: Id) -> None:
     """Show one crawl: its figures, its hosts, its output."""
     crawl = await desk.fleet.crawl(id)
     desk.output.show(crawl, lambda: draw_crawl(crawl))
 
 
-async def work(desk: Desk, id: Id) -> None:
+async def work(desk: CommandContext, id: Id) -> None:
     """Show who does what in a crawl: shards, partitions, hosts, and who else visits them."""
     from crawlfleet.cli.commands.crawl_work_display import draw_work
 
@@ -110,7 +110,7 @@ async def work(desk: Desk, id: Id) -> None:
 
 
 async def items(
-    desk: Desk,
+    desk: CommandContext,
     id: Id,
     kind: Annotated[str | None, typer.Option(help="Only items of this kind.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
@@ -121,7 +121,7 @@ async def items(
 
 
 async def download(
-    desk: Desk,
+    desk: CommandContext,
     id: Id,
     output: Annotated[
         str, typer.Option("--output", "-o", help="The file to write; `-` is standard output.")
@@ -151,7 +151,7 @@ async def download(
 
 
 async def why(
-    desk: Desk,
+    desk: CommandContext,
     id: Id,
     address: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
 ) -> None:
@@ -161,7 +161,7 @@ async def why(
 
 
 def _order(verb: "CrawlVerb") -> Callable[..., Awaitable[None]]:
-    async def order(desk: Desk, ids: Ids) -> None:
+    async def order(desk: CommandContext, ids: Ids) -> None:
         await order_each(desk, ids, lambda id: desk.fleet.steer(id, verb), draw_crawls)
 
     return order

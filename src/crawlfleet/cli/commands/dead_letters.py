@@ -8,7 +8,7 @@ from rich.table import Table
 
 from crawlfleet.cli.commands.projects import given
 from crawlfleet.cli.shell import task_selection
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.errors import FAILED, say
 from crawlfleet.cli.shell.output import cell, since, state, table
 from crawlfleet.model.admin_requests import DeadLetter
@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_dead_letters(
-    desk: Desk,
+    desk: CommandContext,
     project: task_selection.Project = None,
     cluster: Cluster = None,
     type: task_selection.Type = None,
@@ -73,7 +73,7 @@ async def list_dead_letters(
 
 def _ordering(verb: str) -> Callable[..., Awaitable[None]]:
     async def order(
-        desk: Desk,
+        desk: CommandContext,
         ids: Ids = None,
         project: task_selection.Project = None,
         cluster: Cluster = None,
@@ -112,7 +112,7 @@ def _filter(
     )
 
 
-def _show(desk: Desk, reply: BulkReply) -> None:
+def _show(desk: CommandContext, reply: BulkReply) -> None:
     counts = f"{reply.changed} changed, {reply.unchanged} unchanged, {reply.refused_count} refused"
     desk.output.show(reply, lambda: cell(counts))
     for refused in reply.refused[:SHOWN]:

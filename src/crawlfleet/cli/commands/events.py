@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, moment, state, table
 from crawlfleet.views.events import EventView
 
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def events(
-    desk: Desk,
+    desk: CommandContext,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")
     ] = False,
@@ -55,7 +55,7 @@ async def events(
     desk.output.show(found, lambda: draw_events(found))
 
 
-async def _follow(desk: Desk, after: int | None, kind: str, subject: str | None) -> None:
+async def _follow(desk: CommandContext, after: int | None, kind: str, subject: str | None) -> None:
     async for event in desk.fleet.stream_events(after, kind=kind, subject=subject):
         desk.output.line(event, _line(event))
 

@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, state, table
 from crawlfleet.views.quotas import QuotaHold
 from crawlfleet.views.tasks import TaskExplanation
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def explain(
-    desk: Desk, id: Annotated[str, typer.Argument(metavar="TASK", show_default=False)]
+    desk: CommandContext, id: Annotated[str, typer.Argument(metavar="TASK", show_default=False)]
 ) -> None:
     """Say why a task is (not) running: which filter rejects which nodes."""
     explanation = await desk.fleet.explain(id)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, table
 from crawlfleet.model.wire.politeness import KeyUse
 
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def hosts(
-    desk: Desk,
+    desk: CommandContext,
     containing: Annotated[
         str, typer.Argument(help="Only hosts, domains and addresses with this text in them.")
     ] = "",

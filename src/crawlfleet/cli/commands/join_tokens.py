@@ -9,7 +9,7 @@ from rich.table import Table
 
 from crawlfleet.cli.shell.arguments import parse_span
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, moment, since, state, table
 from crawlfleet.views.access import JoinTokenView
 
@@ -31,14 +31,14 @@ def register(app: typer.Typer) -> None:
     add_fleet_command(group, "revoke", revoke, try_this=["crawlfleet join-tokens revoke join-01j…"])
 
 
-async def list_tokens(desk: Desk) -> None:
+async def list_tokens(desk: CommandContext) -> None:
     """List all join tokens, also those that are dead; never their secrets."""
     tokens = await desk.fleet.join_tokens()
     desk.output.show(tokens, lambda: draw_tokens(tokens))
 
 
 async def create(
-    desk: Desk,
+    desk: CommandContext,
     uses: Annotated[int, typer.Option(min=1, help="How many nodes may join with it.")] = 1,
     expires: Annotated[str, typer.Option(metavar="TIME", help="Expires after so long.")] = "24h",
     name: Annotated[str | None, typer.Option(help="For people to know it by.")] = None,
@@ -57,7 +57,7 @@ async def create(
     )
 
 
-async def revoke(desk: Desk, ids: Ids) -> None:
+async def revoke(desk: CommandContext, ids: Ids) -> None:
     """Let no more nodes join with these tokens; those that have joined stay."""
     await order_each(desk, ids, desk.fleet.revoke_join_token, draw_tokens)
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from crawlfleet.cli.shell.arguments import parse_span
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, moment, since, state, table
 from crawlfleet.errors import Conflict
 from crawlfleet.views.access import KeyView, NewKey
@@ -50,14 +50,14 @@ def register(app: typer.Typer) -> None:
     add_fleet_command(group, "revoke", revoke, try_this=["crawlfleet keys revoke shop-crawler"])
 
 
-async def list_keys(desk: Desk) -> None:
+async def list_keys(desk: CommandContext) -> None:
     """List all keys, also those that are dead; never their secrets."""
     keys = await desk.fleet.keys()
     desk.output.show(keys, lambda: draw_keys(keys))
 
 
 async def create(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     role: Annotated[str, typer.Option(help="viewer, operator or admin.")],
     project: Annotated[str | None, typer.Option(help="Bind it to one project.")] = None,
@@ -71,7 +71,7 @@ async def create(
 
 
 async def rotate(
-    desk: Desk,
+    desk: CommandContext,
     id: Key,
     grace: Annotated[
         str | None, typer.Option(metavar="TIME", help="The old secret stays good for so long.")
@@ -85,7 +85,7 @@ async def rotate(
     _show_secret(desk, await desk.fleet.rotate_key(await _id(desk, id), **fields))
 
 
-async def revoke(desk: Desk, ids: Ids) -> None:
+async def revoke(desk: CommandContext, ids: Ids) -> None:
     """Make keys worthless at once; named by their ids or their names."""
 
     async def order(key: str) -> KeyView:
@@ -94,7 +94,7 @@ async def revoke(desk: Desk, ids: Ids) -> None:
     await order_each(desk, ids, order, draw_keys)
 
 
-async def _id(desk: Desk, key: str) -> str:
+async def _id(desk: CommandContext, key: str) -> str:
     """The id of the living key with this name; what is no name is taken for an id."""
     named = [each for each in await desk.fleet.keys() if each.name == key]
     if not named:
@@ -105,7 +105,7 @@ async def _id(desk: Desk, key: str) -> str:
     return living[0]
 
 
-def _show_secret(desk: Desk, made: NewKey) -> None:
+def _show_secret(desk: CommandContext, made: NewKey) -> None:
     desk.output.show(made, lambda: cell(made.secret))
     desk.output.remark(f"{made.key.id} ({made.key.name}): keep it safe, it is not shown again")
 

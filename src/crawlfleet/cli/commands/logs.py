@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from crawlfleet.cli.shell.arguments import parse_instant
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import moment, printable
 from crawlfleet.model.ids import EXECUTION
 from crawlfleet.model.log import LogLevel
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def logs(
-    desk: Desk,
+    desk: CommandContext,
     task: Annotated[
         str, typer.Argument(metavar="TASK", show_default=False, help="A task, or an execution.")
     ],
@@ -102,7 +102,7 @@ async def logs(
         desk.output.remark(f"{execution} has said {told}")
 
 
-async def _follow(desk: Desk, task: str, execution: str | None, search: Any) -> None:
+async def _follow(desk: CommandContext, task: str, execution: str | None, search: Any) -> None:
     if execution is not None:
         async with aclosing(desk.fleet.stream_logs(execution, **search)) as lines:
             async for line in lines:

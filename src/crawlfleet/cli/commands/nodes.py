@@ -12,7 +12,7 @@ from rich.text import Text
 
 from crawlfleet.cli.commands.node_history import draw_history
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, since, state, table, tree
 from crawlfleet.model.node import Health
 from crawlfleet.model.node_sample import Resolution
@@ -72,7 +72,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_nodes(
-    desk: Desk,
+    desk: CommandContext,
     status: Annotated[str | None, typer.Option(help="Only nodes in this state.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Only nodes of this cluster.")] = None,
 ) -> None:
@@ -83,7 +83,7 @@ async def list_nodes(
 
 
 async def show(
-    desk: Desk, id: Annotated[str, typer.Argument(metavar="ID", show_default=False)]
+    desk: CommandContext, id: Annotated[str, typer.Argument(metavar="ID", show_default=False)]
 ) -> None:
     """Show one node: what it is, offers, measures and does."""
     node = await desk.fleet.node(id)
@@ -91,7 +91,7 @@ async def show(
 
 
 async def history(
-    desk: Desk,
+    desk: CommandContext,
     id: Annotated[str, typer.Argument(metavar="NODE", show_default=False)],
     resolution: Annotated[
         Resolution, typer.Option(help="Each heartbeat, or means of a minute or an hour.")
@@ -107,7 +107,7 @@ async def history(
 
 
 async def label(
-    desk: Desk,
+    desk: CommandContext,
     id: Annotated[str, typer.Argument(metavar="NODE", show_default=False)],
     labels: Annotated[
         list[str] | None,
@@ -128,7 +128,7 @@ async def label(
 
 
 async def drain(
-    desk: Desk,
+    desk: CommandContext,
     ids: Ids,
     deadline: Annotated[
         float | None,
@@ -154,7 +154,7 @@ def parse_labels(texts: Sequence[str]) -> dict[str, str | None]:
 
 
 def _order(verb: str) -> Callable[..., Awaitable[None]]:
-    async def order(desk: Desk, ids: Ids) -> None:
+    async def order(desk: CommandContext, ids: Ids) -> None:
         await order_each(desk, ids, lambda id: desk.fleet.order(id, verb), draw_nodes)
 
     return order

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, since, state, table
 from crawlfleet.model.admin_requests import ProjectView
 
@@ -39,26 +39,28 @@ def register(app: typer.Typer) -> None:
     add_fleet_command(group, "reopen", reopen, try_this=["crawlfleet projects reopen shop"])
 
 
-async def list_projects(desk: Desk) -> None:
+async def list_projects(desk: CommandContext) -> None:
     """List all projects, in order of id."""
     found = [project async for project in desk.fleet.projects()]
     desk.output.show(found, lambda: draw_projects(found))
 
 
-async def show(desk: Desk, id: Id) -> None:
+async def show(desk: CommandContext, id: Id) -> None:
     """Show a project and the counts of its tasks."""
     project = await desk.fleet.project(id)
     desk.output.show(project, lambda: draw_project(project))
 
 
-async def create(desk: Desk, id: Id, name: Name = None, description: Description = None) -> None:
+async def create(
+    desk: CommandContext, id: Id, name: Name = None, description: Description = None
+) -> None:
     """Make a project."""
     project = await desk.fleet.create_project(id, **given(name=name, description=description))
     desk.output.show(project, lambda: draw_project(project))
 
 
 async def change(
-    desk: Desk,
+    desk: CommandContext,
     id: Id,
     name: Name = None,
     description: Description = None,
@@ -70,12 +72,12 @@ async def change(
     desk.output.show(project, lambda: draw_project(project))
 
 
-async def close(desk: Desk, ids: Ids) -> None:
+async def close(desk: CommandContext, ids: Ids) -> None:
     """Take no new tasks for projects; those that they have go on."""
     await order_each(desk, ids, desk.fleet.close_project, draw_projects)
 
 
-async def reopen(desk: Desk, ids: Ids) -> None:
+async def reopen(desk: CommandContext, ids: Ids) -> None:
     """Take tasks for projects again."""
     await order_each(desk, ids, desk.fleet.reopen_project, draw_projects)
 

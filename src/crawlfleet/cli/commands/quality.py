@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, state, table
 from crawlfleet.views.quality import FieldFigures, MeasuredRunView, SeriesView
 
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_series(
-    desk: Desk,
+    desk: CommandContext,
     project: Project = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
 ) -> None:
@@ -63,7 +63,7 @@ async def list_series(
 
 
 async def show(
-    desk: Desk,
+    desk: CommandContext,
     series: Annotated[str, typer.Argument(metavar="SERIES", show_default=False)],
     project: Project = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
@@ -76,7 +76,7 @@ async def show(
         desk.output.remark("there is no such series; `crawlfleet quality list` shows all")
 
 
-async def task(desk: Desk, id: TaskId) -> None:
+async def task(desk: CommandContext, id: TaskId) -> None:
     """Show what was measured of a task, check by check."""
     found = await desk.fleet.task_quality(id)
     desk.output.show(found, lambda: Group(*map(draw_run, found)))
@@ -84,13 +84,13 @@ async def task(desk: Desk, id: TaskId) -> None:
         desk.output.remark("nothing was measured: it has not ended, or has no `expectations`")
 
 
-async def accept(desk: Desk, id: TaskId, reason: Reason = "") -> None:
+async def accept(desk: CommandContext, id: TaskId, reason: Reason = "") -> None:
     """Accept items that are not as expected: what waits goes on, and they are usual from now on."""
     run = await desk.fleet.accept(id, reason=reason)
     desk.output.show(run, lambda: draw_run(run))
 
 
-async def reject(desk: Desk, id: TaskId, reason: Reason = "") -> None:
+async def reject(desk: CommandContext, id: TaskId, reason: Reason = "") -> None:
     """Reject items that are not as expected: a step that waits for this fails."""
     run = await desk.fleet.reject(id, reason=reason)
     desk.output.show(run, lambda: draw_run(run))

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlfleet.cli.shell.arguments import parse_instant
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, span, table
 from crawlfleet.model.quota import Over, Quota
 from crawlfleet.views.quotas import QuotaView, UsageAmounts, UsageItem, UsageReport, UsageStep
@@ -105,20 +105,20 @@ def register(app: typer.Typer) -> None:
     )
 
 
-async def list_quotas(desk: Desk) -> None:
+async def list_quotas(desk: CommandContext) -> None:
     """List what each project uses and may have."""
     found = [each async for each in desk.fleet.quotas()]
     desk.output.show(found, lambda: draw_list(found))
 
 
-async def show(desk: Desk, project: Project) -> None:
+async def show(desk: CommandContext, project: Project) -> None:
     """Show the quotas of a project, what it uses of them, and its share of the fleet."""
     quotas = await desk.fleet.project_quotas(project)
     desk.output.show(quotas, lambda: draw_quotas(quotas))
 
 
 async def set_quotas(
-    desk: Desk,
+    desk: CommandContext,
     project: Project,
     waiting: Annotated[str | None, _limit("Tasks that may wait")] = None,
     running: Annotated[str | None, _limit("Tasks that may run at once")] = None,
@@ -171,7 +171,7 @@ async def set_quotas(
 
 
 async def usage(
-    desk: Desk,
+    desk: CommandContext,
     project: Annotated[
         str | None, typer.Argument(metavar="[PROJECT]", show_default=False, help="All by default.")
     ] = None,

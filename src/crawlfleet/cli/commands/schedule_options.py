@@ -6,7 +6,7 @@ import typer
 
 from crawlfleet.cli.shell.arguments import Pairs as Pairs
 from crawlfleet.cli.shell.arguments import ParameterSource as ParameterSource
-from crawlfleet.cli.shell.command import Desk
+from crawlfleet.cli.shell.command import CommandContext
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.features.schedules.model import Overlap
 from crawlfleet.model.ids import SCHEDULE
@@ -146,7 +146,7 @@ TaskDedup = Annotated[
 ]
 
 
-async def found_by(desk: Desk, name: str) -> str:
+async def found_by(desk: CommandContext, name: str) -> str:
     """The id of the schedule that is meant by a name, or by its id."""
     if name.startswith(f"{SCHEDULE}-"):
         return name

@@ -49,7 +49,7 @@ from crawlfleet.cli.shell.arguments import (
     parse_span,
 )
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.features.schedules.views import ScheduleView
 
 
@@ -107,7 +107,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def create(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     task_type: Annotated[
         str | None, typer.Argument(metavar="[TYPE]", help="The kind of work, such as web_crawl.")
@@ -170,7 +170,7 @@ async def create(
 
 
 async def list_schedules(
-    desk: Desk,
+    desk: CommandContext,
     project: Annotated[str | None, typer.Option(help="Only those of this project.")] = None,
 ) -> None:
     """List schedules: what they did last, and when they are due next."""
@@ -178,14 +178,14 @@ async def list_schedules(
     desk.output.show(found, lambda: draw_schedules(found))
 
 
-async def show(desk: Desk, name: Name) -> None:
+async def show(desk: CommandContext, name: Name) -> None:
     """Show a schedule, what it starts, and what it did last."""
     schedule = await desk.fleet.schedule(await found_by(desk, name))
     desk.output.show(schedule, lambda: draw_schedule(schedule))
 
 
 async def upcoming(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str | None, typer.Argument(metavar="[NAME|ID]", show_default=False)] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 10,
     after: Annotated[
@@ -211,7 +211,7 @@ async def upcoming(
 
 
 async def change(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     cron: Cron = None,
     every: Every = None,
@@ -249,7 +249,7 @@ async def change(
     desk.output.show(changed, lambda: draw_schedule(changed))
 
 
-async def pause(desk: Desk, names: Names) -> None:
+async def pause(desk: CommandContext, names: Names) -> None:
     """Start nothing for schedules until they are resumed; what runs goes on."""
 
     async def order(name: str) -> ScheduleView:
@@ -258,7 +258,7 @@ async def pause(desk: Desk, names: Names) -> None:
     await order_each(desk, names, order, draw_schedules)
 
 
-async def resume(desk: Desk, names: Names) -> None:
+async def resume(desk: CommandContext, names: Names) -> None:
     """Let schedules go on; what was due during the pause is not made up for."""
 
     async def order(name: str) -> ScheduleView:
@@ -267,7 +267,7 @@ async def resume(desk: Desk, names: Names) -> None:
     await order_each(desk, names, order, draw_schedules)
 
 
-async def remove(desk: Desk, names: Names) -> None:
+async def remove(desk: CommandContext, names: Names) -> None:
     """Take schedules away; what they have started goes on."""
 
     async def order(name: str) -> ScheduleView | None:
@@ -277,7 +277,7 @@ async def remove(desk: Desk, names: Names) -> None:
 
 
 async def run(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     force: Annotated[
         bool, typer.Option("--force", help="Also when as many as may be are at work.")
@@ -289,7 +289,7 @@ async def run(
 
 
 async def backfill(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     since: Annotated[
         str,
@@ -319,7 +319,7 @@ async def backfill(
 
 
 async def history(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
 ) -> None:
@@ -328,7 +328,7 @@ async def history(
     desk.output.show(found, lambda: draw_firings(found))
 
 
-async def explain(desk: Desk, name: Name) -> None:
+async def explain(desk: CommandContext, name: Name) -> None:
     """Say why a schedule is (not) running."""
     found = await desk.fleet.explain_schedule(await found_by(desk, name))
     desk.output.show(found, lambda: draw_explanation(found))

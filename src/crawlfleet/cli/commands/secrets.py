@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, since, table
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.secret import SecretView
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def set_secret(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     file: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Read the value from a file, as it is.")
@@ -57,13 +57,13 @@ async def set_secret(
     desk.output.show(secret, lambda: draw([secret]))
 
 
-async def list_secrets(desk: Desk, project: Project = DEFAULT_PROJECT) -> None:
+async def list_secrets(desk: CommandContext, project: Project = DEFAULT_PROJECT) -> None:
     """List the secrets of a project, in order of name; never their values."""
     found = [secret async for secret in desk.fleet.secrets(project)]
     desk.output.show(found, lambda: draw(found))
 
 
-async def delete(desk: Desk, names: Names, project: Project = DEFAULT_PROJECT) -> None:
+async def delete(desk: CommandContext, names: Names, project: Project = DEFAULT_PROJECT) -> None:
     """Forget secrets: what declares them and begins afterwards fails."""
 
     async def order(name: str) -> SecretView | None:

@@ -21,7 +21,7 @@ from crawlfleet.cli.shell.arguments import (
     parse_parameters,
     parse_texts,
 )
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.errors import FAILED
 from crawlfleet.cli.shell.output import cell
 
@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def submit(
-    desk: Desk,
+    desk: CommandContext,
     task_type: Annotated[
         str | None, typer.Argument(metavar="TYPE", help="The kind of work, such as http_fetch.")
     ] = None,
@@ -303,7 +303,7 @@ def _of_spider(
     return {name: value for name, value in given.items() if value}
 
 
-async def _submit_one(desk: Desk, draft: dict[str, Any], *, wait: bool) -> None:
+async def _submit_one(desk: CommandContext, draft: dict[str, Any], *, wait: bool) -> None:
     receipt = await desk.fleet.submit(**draft)
     if receipt.deduplicated:
         desk.output.remark("no new task was made: one with this key is there")
@@ -316,7 +316,7 @@ async def _submit_one(desk: Desk, draft: dict[str, Any], *, wait: bool) -> None:
 
 
 async def _submit_many(
-    desk: Desk, entries: Iterator[batch.Entry], total: int | None, *, wait: bool
+    desk: CommandContext, entries: Iterator[batch.BatchEntry], total: int | None, *, wait: bool
 ) -> None:
     reply = await batch.send(desk, entries, total)
     refused = batch.complain(reply)

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from crawlfleet.cli.shell import task_selection
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.errors import FAILED, say
 from crawlfleet.cli.shell.output import cell
 from crawlfleet.views.tasks import TaskView
@@ -60,7 +60,7 @@ def register(group: typer.Typer, draw: Draw) -> None:
 
 def _ordering(verb: "TaskVerb", draw: Draw) -> Callable[..., Awaitable[None]]:
     async def order(
-        desk: Desk,
+        desk: CommandContext,
         ids: Ids = None,
         status: task_selection.Status = None,
         project: task_selection.Project = None,
@@ -78,7 +78,7 @@ def _ordering(verb: "TaskVerb", draw: Draw) -> Callable[..., Awaitable[None]]:
 
 def _retrying(draw: Draw) -> Callable[..., Awaitable[None]]:
     async def retry(
-        desk: Desk,
+        desk: CommandContext,
         ids: Ids = None,
         all_failed: Annotated[
             bool, typer.Option("--all-failed", help="All tasks that failed or took too long.")
@@ -101,7 +101,7 @@ def _retrying(draw: Draw) -> Callable[..., Awaitable[None]]:
 
 def _reprioritising(draw: Draw) -> Callable[..., Awaitable[None]]:
     async def reprioritise(
-        desk: Desk,
+        desk: CommandContext,
         ids: Ids = None,
         *,
         priority: Annotated[int, typer.Argument(help="1 to 10; 10 is most urgent.")],
@@ -129,7 +129,7 @@ def _reprioritising(draw: Draw) -> Callable[..., Awaitable[None]]:
 
 
 async def _carry_out(
-    desk: Desk,
+    desk: CommandContext,
     verb: "TasksVerb",
     ids: Sequence[str] | None,
     filter: dict[str, Any],

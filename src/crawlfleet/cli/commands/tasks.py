@@ -12,7 +12,7 @@ from crawlfleet.cli.commands.events import draw_events
 from crawlfleet.cli.shell import task_selection, waiting
 from crawlfleet.cli.shell.arguments import Pairs, ParameterSource, parse_parameters
 from crawlfleet.cli.shell.batch_orders import Ids
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import (
     cell,
     facts,
@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_tasks(
-    desk: Desk,
+    desk: CommandContext,
     status: task_selection.Status = None,
     project: task_selection.Project = None,
     cluster: task_selection.Cluster = None,
@@ -84,7 +84,7 @@ async def list_tasks(
         desk.output.remark(f"the newest {limit}; --limit shows more")
 
 
-async def show(desk: Desk, id: TaskId) -> None:
+async def show(desk: CommandContext, id: TaskId) -> None:
     """Show a task with its attempts and all that happened to it (--json: the task alone)."""
     task = await desk.fleet.task(id)
     if desk.output.json:
@@ -94,20 +94,20 @@ async def show(desk: Desk, id: TaskId) -> None:
     desk.output.show(task, lambda: draw_task(task, attempts, happened))
 
 
-async def executions(desk: Desk, id: TaskId) -> None:
+async def executions(desk: CommandContext, id: TaskId) -> None:
     """List the attempts of a task, oldest first."""
     attempts = await desk.fleet.executions(id)
     desk.output.show(attempts, lambda: draw_executions(attempts))
 
 
-async def events(desk: Desk, id: TaskId) -> None:
+async def events(desk: CommandContext, id: TaskId) -> None:
     """List what happened to a task, in order."""
     happened = await desk.fleet.events(id)
     desk.output.show(happened, lambda: draw_events(happened, subjects=False))
 
 
 async def clone(
-    desk: Desk,
+    desk: CommandContext,
     id: TaskId,
     pairs: Pairs = None,
     parameters: ParameterSource = None,
@@ -124,7 +124,7 @@ async def clone(
     desk.output.show(receipt, lambda: cell(receipt.id))
 
 
-async def wait(desk: Desk, ids: Ids) -> None:
+async def wait(desk: CommandContext, ids: Ids) -> None:
     """Wait until tasks have ended; fails unless all completed."""
     await waiting.wait_for_all(desk, ids)
 

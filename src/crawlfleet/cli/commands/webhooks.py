@@ -14,7 +14,7 @@ from crawlfleet.cli.commands.webhook_display import (
 )
 from crawlfleet.cli.shell.arguments import parse_span
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.errors import FAILED
 from crawlfleet.cli.shell.output import cell
 from crawlfleet.errors import Conflict, NotFound
@@ -90,7 +90,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def create(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     to: Annotated[
         str,
@@ -136,7 +136,7 @@ async def create(
 
 
 async def list_webhooks(
-    desk: Desk,
+    desk: CommandContext,
     project: Annotated[str | None, typer.Option(help="Only those of this project.")] = None,
 ) -> None:
     """List webhooks, in order of their making."""
@@ -144,14 +144,14 @@ async def list_webhooks(
     desk.output.show(found, lambda: draw_webhooks(found))
 
 
-async def show(desk: Desk, name: Name) -> None:
+async def show(desk: CommandContext, name: Name) -> None:
     """Show a webhook, and how its deliveries stand."""
     webhook = await desk.fleet.webhook(await found_by(desk, name))
     desk.output.show(webhook, lambda: draw_webhook(webhook))
 
 
 async def change(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     to: Annotated[str | None, typer.Option("--to", metavar="URL", help="Where it leads.")] = None,
     kinds: Kinds = None,
@@ -167,7 +167,7 @@ async def change(
     desk.output.show(changed, lambda: draw_webhook(changed))
 
 
-async def pause(desk: Desk, names: Names) -> None:
+async def pause(desk: CommandContext, names: Names) -> None:
     """Hold back what is for webhooks; what happens meanwhile is kept."""
 
     async def order(name: str) -> WebhookView:
@@ -176,7 +176,7 @@ async def pause(desk: Desk, names: Names) -> None:
     await order_each(desk, names, order, draw_webhooks)
 
 
-async def resume(desk: Desk, names: Names) -> None:
+async def resume(desk: CommandContext, names: Names) -> None:
     """Let webhooks go on: what was kept is sent."""
 
     async def order(name: str) -> WebhookView:
@@ -185,7 +185,7 @@ async def resume(desk: Desk, names: Names) -> None:
     await order_each(desk, names, order, draw_webhooks)
 
 
-async def remove(desk: Desk, names: Names) -> None:
+async def remove(desk: CommandContext, names: Names) -> None:
     """Take webhooks away; what waits for them is given up."""
 
     async def order(name: str) -> WebhookView | None:
@@ -194,7 +194,7 @@ async def remove(desk: Desk, names: Names) -> None:
     await order_each(desk, names, order, draw_webhooks)
 
 
-async def test(desk: Desk, name: Name) -> None:
+async def test(desk: CommandContext, name: Name) -> None:
     """Send a webhook a message at once; exits with 1 if it does not arrive."""
     tried = await desk.fleet.test_webhook(await found_by(desk, name))
     desk.output.show(tried, lambda: draw_test(tried))
@@ -203,7 +203,7 @@ async def test(desk: Desk, name: Name) -> None:
 
 
 async def rotate(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     grace: Annotated[
         str, typer.Option(metavar="TIME", help="Sign with the old secret, too, for so long.")
@@ -216,7 +216,7 @@ async def rotate(
 
 
 async def deliveries(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     status: Annotated[DeliveryStatus | None, typer.Option(help="Only those in this state.")] = None,
     id: Annotated[
@@ -236,7 +236,7 @@ async def deliveries(
 
 
 async def resend(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", show_default=False)] = None,
     dead: Annotated[bool, typer.Option("--dead", help="All that were given up.")] = False,
@@ -256,7 +256,7 @@ async def resend(
         raise typer.Exit(FAILED)
 
 
-async def found_by(desk: Desk, name: str) -> str:
+async def found_by(desk: CommandContext, name: str) -> str:
     """The id of the webhook that is meant by a name, or by its id."""
     if name.startswith(f"{WEBHOOK}-"):
         return name
@@ -269,7 +269,7 @@ async def found_by(desk: Desk, name: str) -> str:
     return found[0].id
 
 
-def _show_secret(desk: Desk, made: NewWebhook) -> None:
+def _show_secret(desk: CommandContext, made: NewWebhook) -> None:
     webhook = made.webhook
     if not made.secret:
         desk.output.show(made, lambda: draw_webhook(webhook))

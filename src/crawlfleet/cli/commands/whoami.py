@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, table, tree
 from crawlfleet.errors import NotFound
 from crawlfleet.model.statistics import TaskTypeView
@@ -33,14 +33,14 @@ def register(app: typer.Typer) -> None:
     )
 
 
-async def whoami(desk: Desk) -> None:
+async def whoami(desk: CommandContext) -> None:
     """Show whose key this is, its role, and the projects that there are for it."""
     found = await desk.fleet.session()
     desk.output.show(found, lambda: draw_session(found))
 
 
 async def task_types(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[
         str | None,
         typer.Argument(metavar="[TYPE]", show_default=False, help="One, with its parameters."),

@@ -16,7 +16,7 @@ from crawlfleet.cli.commands.workflow_display import (
 )
 from crawlfleet.cli.shell.arguments import Pairs, ParameterSource, parse_parameters
 from crawlfleet.cli.shell.batch_orders import order_each
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.errors import FAILED, say
 from crawlfleet.cli.shell.output import message_console
 from crawlfleet.cli.shell.waiting import PATIENCE_S, PAUSE_S, submitted
@@ -121,7 +121,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def submit(
-    desk: Desk,
+    desk: CommandContext,
     source: Source,
     pairs: Pairs = None,
     parameters: ParameterSource = None,
@@ -141,7 +141,7 @@ async def submit(
 
 
 async def start(
-    desk: Desk,
+    desk: CommandContext,
     name: Name,
     pairs: Pairs = None,
     parameters: ParameterSource = None,
@@ -163,7 +163,7 @@ async def start(
     await _show_started(desk, run, wait)
 
 
-async def validate(desk: Desk, source: Source) -> None:
+async def validate(desk: CommandContext, source: Source) -> None:
     """Say what is wrong with a workflow; exits with 1 if something is."""
     found = await desk.fleet.validate_workflow(read_document(source))
     desk.output.show(found, lambda: draw_validation(found))
@@ -171,20 +171,20 @@ async def validate(desk: Desk, source: Source) -> None:
         raise typer.Exit(FAILED)
 
 
-async def save(desk: Desk, source: Source) -> None:
+async def save(desk: CommandContext, source: Source) -> None:
     """Keep a workflow without running it."""
     kept = await desk.fleet.save_workflow(read_document(source))
     desk.output.show(kept, lambda: draw_workflows([kept]))
 
 
-async def list_workflows(desk: Desk, project: Project = None) -> None:
+async def list_workflows(desk: CommandContext, project: Project = None) -> None:
     """List workflows."""
     found = [each async for each in desk.fleet.workflows(project_id=project)]
     desk.output.show(found, lambda: draw_workflows(found))
 
 
 async def show(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME|ID|RUN", show_default=False)],
     version: Annotated[
         int | None, typer.Option(min=1, help="Of a workflow; the newest when not given.")
@@ -200,14 +200,14 @@ async def show(
     desk.output.show(document, lambda: draw_version(workflow, document))
 
 
-async def versions(desk: Desk, name: Name) -> None:
+async def versions(desk: CommandContext, name: Name) -> None:
     """List the versions of a workflow, newest first."""
     found = [each async for each in desk.fleet.workflow_versions(await _found(desk, name))]
     desk.output.show(found, lambda: draw_versions(found))
 
 
 async def runs(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[str | None, typer.Argument(metavar="[NAME|ID]", show_default=False)] = None,
     status: Annotated[RunStatus | None, typer.Option(help="Only those in this state.")] = None,
     project: Project = None,
@@ -225,13 +225,13 @@ async def runs(
     desk.output.show(found, lambda: draw_runs(found))
 
 
-async def cancel(desk: Desk, ids: RunIds) -> None:
+async def cancel(desk: CommandContext, ids: RunIds) -> None:
     """Begin no more steps of runs, and stop those at work."""
     await order_each(desk, ids, desk.fleet.cancel_run, draw_runs)
 
 
 async def rerun(
-    desk: Desk,
+    desk: CommandContext,
     run_id: RunId,
     steps: Annotated[
         list[str] | None,
@@ -243,7 +243,7 @@ async def rerun(
     await _show_started(desk, await desk.fleet.rerun(run_id, steps or ()), wait)
 
 
-async def schema(desk: Desk) -> None:
+async def schema(desk: CommandContext) -> None:
     """Show the JSON schema of workflow documents, for editors."""
     from rich.json import JSON
 
@@ -251,7 +251,7 @@ async def schema(desk: Desk) -> None:
     desk.output.show(found, lambda: JSON.from_data(found))
 
 
-async def _found(desk: Desk, name: str) -> str:
+async def _found(desk: CommandContext, name: str) -> str:
     """The id of a workflow that is named by its id or its name."""
     if name.startswith("flow-"):
         return name
@@ -267,7 +267,7 @@ async def _found(desk: Desk, name: str) -> str:
     return found[0].id
 
 
-async def _show_started(desk: Desk, run: RunView, wait: bool) -> None:
+async def _show_started(desk: CommandContext, run: RunView, wait: bool) -> None:
     if not wait:
         desk.output.show(run, lambda: draw_run(run, ()))
         desk.output.remark(f"`crawlfleet workflows show {run.id}` tells how it goes")
@@ -283,12 +283,12 @@ async def _show_started(desk: Desk, run: RunView, wait: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-async def _show_run(desk: Desk, run: RunView) -> None:
+async def _show_run(desk: CommandContext, run: RunView) -> None:
     steps = [each async for each in desk.fleet.run_steps(run.id)]
     desk.output.show({"run": run, "steps": steps}, lambda: draw_run(run, steps))
 
 
-async def _ended(desk: Desk, run_id: str) -> RunView:
+async def _ended(desk: CommandContext, run_id: str) -> RunView:
     """The run once it has ended, with a line that says how far it is meanwhile."""
     console = message_console()
     with console.status(run_id) as line:

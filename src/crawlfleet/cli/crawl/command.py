@@ -18,7 +18,7 @@ from crawlfleet.cli.shell.command import (
     add_command,
 )
 from crawlfleet.cli.shell.loop import loading
-from crawlfleet.cli.shell.output import Output
+from crawlfleet.cli.shell.output import CommandOutput
 from crawlfleet.stop_signals import on_stop_signal
 
 if TYPE_CHECKING:
@@ -244,9 +244,9 @@ def crawl(
     )
     state = CrawlState.of(outputs, parameters, on_fleet=on_fleet)
     if on_fleet:
-        from crawlfleet.cli.crawl.fleet import Order, crawl_on_fleet, explain_on_fleet
+        from crawlfleet.cli.crawl.fleet import CrawlOrder, crawl_on_fleet, explain_on_fleet
 
-        order = Order(
+        order = CrawlOrder(
             parameters=parameters,
             outputs=outputs,
             fresh=fresh,
@@ -266,7 +266,7 @@ def crawl(
     if ended is not None:
         _write(summary, ended)
         if as_json:
-            Output(json=True).show(ended, lambda: "")
+            CommandOutput(json=True).show(ended, lambda: "")
     raise typer.Exit(code)
 
 
@@ -336,7 +336,7 @@ def _run(
     return 0 if ended.finished else 130 if ended.why == "stopped" else 3, ended
 
 
-async def _crawl(running: "Crawl", display: "Display") -> "Summary":
+async def _crawl(running: "CrawlRun", display: "Display") -> "Summary":
     from crawlfleet.cli.crawl.progress import sight_of
 
     stop = asyncio.Event()
@@ -358,4 +358,4 @@ if TYPE_CHECKING:
     from crawlfleet.cli.crawl.display import Display
     from crawlfleet.cli.crawl.progress import Sight
     from crawlfleet.cli.crawl.state import CrawlState
-    from crawlfleet.crawl.engine.crawl import Crawl, Summary
+    from crawlfleet.crawl.engine.crawl import CrawlRun, Summary

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from crawlfleet.adapters.sinks.rotating_file import Packing, packer_of, unwritable
-from crawlfleet.cli.crawl.outputs import Output
+from crawlfleet.cli.crawl.outputs import OutputFile
 from crawlfleet.cli.crawl.state import CrawlState
 from crawlfleet.errors import Conflict, CrawlfleetError, MasterUnreachable
 from crawlfleet.features.crawls.views import CrawlView
@@ -41,7 +41,7 @@ class Download:
         self._drafts = state.drafts
         self._tell = tell
 
-    async def put_all(self, outputs: Sequence[Output]) -> dict[Path, int]:
+    async def put_all(self, outputs: Sequence[OutputFile]) -> dict[Path, int]:
         """Make the files; how many bytes each has."""
         sizes = {}
         # A file that is not packed takes the draft with it.
@@ -52,7 +52,7 @@ class Download:
             draft.unlink(missing_ok=True)
         return sizes
 
-    async def _put(self, output: Output, path: Path) -> int:
+    async def _put(self, output: OutputFile, path: Path) -> int:
         format = output.spec.format or ""
         self._check(format)
         try:

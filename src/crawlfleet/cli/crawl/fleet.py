@@ -16,9 +16,9 @@ import msgspec
 
 from crawlfleet.cli.crawl.display import REMEDIES, Display, print_explanation
 from crawlfleet.cli.crawl.download import PATIENCE_S, PAUSE_S, Download
-from crawlfleet.cli.crawl.outputs import OPTION, Output
+from crawlfleet.cli.crawl.outputs import OPTION, OutputFile
 from crawlfleet.cli.crawl.progress import Sight, sight_from_afar, slowest_in
-from crawlfleet.cli.crawl.state import CrawlState, Sent
+from crawlfleet.cli.crawl.state import CrawlState, SubmittedCrawl
 from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.command import reach
 from crawlfleet.cli.shell.errors import FAILED, say
@@ -26,7 +26,7 @@ from crawlfleet.cli.shell.loop import run
 from crawlfleet.cli.shell.output import span
 from crawlfleet.client import Client
 from crawlfleet.crawl.engine.build import checked
-from crawlfleet.crawl.engine.crawl import Explanation, Summary
+from crawlfleet.crawl.engine.crawl import Summary, UrlExplanation
 from crawlfleet.crawl.output.sinks import open_sink
 from crawlfleet.errors import (
     ConfigError,
@@ -57,18 +57,18 @@ BARREN: Final = "no page could be fetched"
 SLOWEST: Final = 10
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class CrawlOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What the command is to do."""
 
     parameters: CrawlParameters
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputFile, ...]
     fresh: bool = False
     cancels: bool = False
     """Whether an interrupt ends the crawl, and not only the watching."""
     project: str | None = None
 
 
-def check(order: Order) -> None:
+def check(order: CrawlOrder) -> None:
     """Raise `InvalidRequest` with what is wrong, before anything is sent."""
     _, plan = checked(order.parameters)
     for output in order.outputs:
@@ -86,7 +86,7 @@ def check(order: Order) -> None:
         open_sink(output.spec, plan)
 
 
-def request_of(order: Order) -> dict[str, Any]:
+def request_of(order: CrawlOrder) -> dict[str, Any]:
     """The task for the fleet, without its key: the parameters that differ from the defaults."""
     archives = any(output.spec.format == "warc" for output in order.outputs)
     sinks = (SinkSpec(url="fleet:pages"),) if archives else ()
@@ -105,7 +105,9 @@ def key_of(request: Mapping[str, Any]) -> str:
 class FleetCrawl:
     """One crawl on a fleet, as the command sees it."""
 
-    def __init__(self, order: Order, state: CrawlState, display: Display, fleet: Client) -> None:
+    def __init__(
+        self, order: CrawlOrder, state: CrawlState, display: Display, fleet: Client
+    ) -> None:
         self._order = order
         self._state = state
         self._display = display
@@ -182,13 +184,13 @@ class FleetCrawl:
             key = _another(key)
         elif sent is None and self._order.fresh:
             key = _another(key)
-        sent = sent or Sent(key=key)
+        sent = sent or SubmittedCrawl(key=key)
         self._state.send(sent)
         try:
             receipt = await self._fleet.submit(TASK_TYPE, idempotency_key=sent.key, **request)
         except Conflict:
             # The task of this key was removed, or something that a new key does not help.
-            sent = Sent(key=_another(key))
+            sent = SubmittedCrawl(key=_another(key))
             self._state.send(sent)
             receipt = await self._fleet.submit(TASK_TYPE, idempotency_key=sent.key, **request)
         self._id = receipt.id
@@ -379,7 +381,7 @@ def _another(key: str) -> str:
 
 
 def crawl_on_fleet(
-    order: Order, access: Access, state: CrawlState, *, quiet: bool
+    order: CrawlOrder, access: Access, state: CrawlState, *, quiet: bool
 ) -> tuple[int, Summary | None]:
     """Crawl, or go on watching: the exit code, and how it ended if it did and completed."""
     check(order)
@@ -422,13 +424,15 @@ def _forget(state: CrawlState, display: Display) -> None:
 
 
 async def _crawl(
-    order: Order, fleet: Client, state: CrawlState, display: Display
+    order: CrawlOrder, fleet: Client, state: CrawlState, display: Display
 ) -> tuple[int, Summary | None]:
     async with fleet:
         return await FleetCrawl(order, state, display, fleet).run()
 
 
-async def _explanation(access: Access, task_id: str, url: str) -> Explanation:
+async def _explanation(access: Access, task_id: str, url: str) -> UrlExplanation:
     async with reach(access) as fleet:
         told = await fleet.explain_url(task_id, url)
-    return Explanation(url=told.url, record=told.record, refused_by=told.refused_by, why=told.why)
+    return UrlExplanation(
+        url=told.url, record=told.record, refused_by=told.refused_by, why=told.why
+    )

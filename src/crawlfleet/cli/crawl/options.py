@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.cli.crawl.outputs import Output
+from crawlfleet.cli.crawl.outputs import OutputFile
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl.parameters import (
     FAST,
@@ -21,7 +21,7 @@ from crawlfleet.model.crawl.parameters import (
 def parameters_of(
     *,
     urls: Sequence[str],
-    outputs: Sequence[Output],
+    outputs: Sequence[OutputFile],
     depth: int | None,
     item: str | None,
     css: Sequence[str],

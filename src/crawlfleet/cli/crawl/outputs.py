@@ -19,7 +19,7 @@ KINDS: Final = f"a file that ends in {', '.join(ENDINGS)} (also with .gz or .zst
 TABLES: Final = "sqlite:///shop.db?table=items or postgresql://user@host/db?table=items"
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True):
+class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
     """One of them."""
 
     spec: SinkSpec
@@ -67,9 +67,9 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.path) if self.path else name_of(self.spec)
 
 
-def outputs_of(texts: Sequence[str]) -> tuple[Output, ...]:
+def outputs_of(texts: Sequence[str]) -> tuple[OutputFile, ...]:
     """All outputs of a crawl."""
-    outputs = tuple(map(Output.of, texts))
+    outputs = tuple(map(OutputFile.of, texts))
     names = [output.name for output in outputs]
     for name in names:
         if names.count(name) > 1:

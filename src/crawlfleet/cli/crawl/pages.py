@@ -33,7 +33,7 @@ _READ: Final = (
 )
 
 
-class Unreadable(CrawlfleetError):
+class UnreadableSource(CrawlfleetError):
     """A file that cannot be read; the message says why."""
 
 
@@ -53,7 +53,7 @@ def find_pages(
 ) -> Iterator[KeptPage]:
     """All pages of the sources, one after another, `limit` at most.
 
-    `url` is the address of pages that are in files. Raises `Unreadable` or `NetworkTrouble`.
+    `url` is the address of pages that are in files. Raises `UnreadableSource` or `NetworkTrouble`.
     """
     left = limit
     for source in sources:
@@ -80,7 +80,7 @@ def _pages_of(source: str, url: str | None, allow_private: bool) -> Iterator[Kep
                     address = url or path.absolute().as_uri()
                     yield _page(file.read(MOST_BYTES), address, "")
         except OSError as error:
-            raise Unreadable(f"{source}: {error.strerror or error}") from None
+            raise UnreadableSource(f"{source}: {error.strerror or error}") from None
 
 
 def _is_archive(path: Path, file: IO[bytes]) -> bool:
@@ -102,7 +102,7 @@ def _archived(file: IO[bytes], name: str) -> Iterator[KeptPage]:
                 body = record.content_stream().read(MOST_BYTES)
                 yield _page(body, record.rec_headers.get_header("WARC-Target-URI") or "", kind)
     except (ArchiveLoadFailed, EOFError, ValueError) as error:
-        raise Unreadable(f"{name} is no readable WARC archive: {error}") from None
+        raise UnreadableSource(f"{name} is no readable WARC archive: {error}") from None
 
 
 async def _fetch(url: str, allow_private: bool) -> KeptPage:
@@ -117,7 +117,7 @@ async def _fetch(url: str, allow_private: bool) -> KeptPage:
                 break
             url = target
     if page.outcome is Outcome.REFUSED:
-        raise Unreadable(f"{url}: {page.reason}; if you mean it, add --allow-private")
+        raise UnreadableSource(f"{url}: {page.reason}; if you mean it, add --allow-private")
     if not page.status:
         raise NetworkTrouble(f"{url}: {page.reason or page.outcome}")
     return _page(page.body, url, page.header("content-type") or "")

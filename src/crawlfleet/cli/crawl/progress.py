@@ -9,7 +9,7 @@ import msgspec
 from crawlfleet.model.crawl.figures import CrawlFigures
 
 if TYPE_CHECKING:
-    from crawlfleet.crawl.engine.crawl import Progress
+    from crawlfleet.crawl.engine.crawl import CrawlProgress
 
 SLOW_HOSTS: Final = 3
 
@@ -33,7 +33,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 Look = Callable[[], Awaitable[Sight]]
 
 
-def sight_of(progress: "Progress") -> Sight:
+def sight_of(progress: "CrawlProgress") -> Sight:
     """Of a crawl in this process."""
     counts, figures = progress.counts, progress.figures
     pause = ""

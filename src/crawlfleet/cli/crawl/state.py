@@ -19,7 +19,7 @@ from typing import Final, Self
 import msgspec
 
 from crawlfleet.adapters.sinks.rebuild import RENEWABLE, Written, renew, renew_index
-from crawlfleet.cli.crawl.outputs import Output
+from crawlfleet.cli.crawl.outputs import OutputFile
 from crawlfleet.crawl.engine.crawl import Summary
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.crawl.parameters import CrawlParameters, Fetching, Politeness, SinkSpec
@@ -32,7 +32,7 @@ MANNERS: Final = ("connect_s", "first_byte_s", "idle_s", "total_s", "max_seconds
 """Limits that change how a crawl goes, not what it is."""
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class SubmittedCrawl(msgspec.Struct, frozen=True, kw_only=True):
     """A crawl that was handed to a fleet."""
 
     key: str
@@ -53,7 +53,7 @@ class _Notes(msgspec.Struct, kw_only=True):
     """Whether its files are being put in their places."""
     sizes: dict[str, int] = {}
     """Of the files, as the last finished round left them."""
-    sent: Sent | None = None
+    sent: SubmittedCrawl | None = None
     """Where it runs on a fleet."""
     replacing: bool = False
     """Whether files that were there before may be replaced."""
@@ -62,7 +62,7 @@ class _Notes(msgspec.Struct, kw_only=True):
 class CrawlState:
     """The state of the crawl that writes to some places."""
 
-    def __init__(self, folder: Path, outputs: Sequence[Output], identity: str) -> None:
+    def __init__(self, folder: Path, outputs: Sequence[OutputFile], identity: str) -> None:
         self._folder = folder
         self._path = folder / "crawl.json"
         self._identity = identity
@@ -73,7 +73,7 @@ class CrawlState:
 
     @classmethod
     def of(
-        cls, outputs: Sequence[Output], parameters: CrawlParameters, *, on_fleet: bool = False
+        cls, outputs: Sequence[OutputFile], parameters: CrawlParameters, *, on_fleet: bool = False
     ) -> Self:
         """The state that belongs to the outputs. The same crawl `on_fleet` is another one."""
         home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -157,12 +157,12 @@ class CrawlState:
         self.round = notes.round
 
     @property
-    def sent(self) -> Sent | None:
+    def sent(self) -> SubmittedCrawl | None:
         """The crawl of a fleet that is waited for, or was the last time."""
         notes = self._read()
         return None if notes is None else notes.sent
 
-    def send(self, sent: Sent) -> None:
+    def send(self, sent: SubmittedCrawl) -> None:
         """Write down what was, or is about to be, handed to a fleet."""
         notes = self._read()
         assert notes is not None
@@ -236,12 +236,12 @@ class CrawlState:
     def _changes(self) -> Path:
         return self._folder / f"round-{self.round}"
 
-    def _changed(self, output: Output) -> Path:
+    def _changed(self, output: OutputFile) -> Path:
         """What this round has found of an output."""
         assert output.path is not None
         return self._changes / f"{self._outputs.index(output)}-{output.path.name}"
 
-    def _whole(self, output: Output) -> Path:
+    def _whole(self, output: OutputFile) -> Path:
         """The output after this round, before it is put in its place."""
         changed = self._changed(output)
         return changed.with_name(f"whole-{changed.name}")

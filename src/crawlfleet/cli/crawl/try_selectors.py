@@ -14,7 +14,7 @@ from rich.text import Text
 
 from crawlfleet.cli.shell.arguments import STANDARD_INPUT
 from crawlfleet.cli.shell.command import add_command
-from crawlfleet.cli.shell.output import Output, cell, heading, message_console, table
+from crawlfleet.cli.shell.output import CommandOutput, cell, heading, message_console, table
 
 if TYPE_CHECKING:
     from crawlfleet.cli.crawl.pages import KeptPage
@@ -109,7 +109,7 @@ def extract(
             "or --links"
         )
     extractor = Extractor(make_plan(**wanted._asdict(), structured=structured))
-    survey = _Survey(extractor, Output(json=as_json))
+    survey = _Survey(extractor, CommandOutput(json=as_json))
     is_shown = not as_json and str(output) != STANDARD_INPUT
     with _lines(output, as_json) as out, _progress(survey.told, shown=is_shown) as advance:
         for page in find_pages(sources, url=url, allow_private=allow_private, limit=limit):
@@ -124,7 +124,7 @@ def extract(
 class _Survey:
     """What the selectors caught on all pages together."""
 
-    def __init__(self, extractor: "Extractor", output: Output) -> None:
+    def __init__(self, extractor: "Extractor", output: CommandOutput) -> None:
         self._extractor = extractor
         self._output = output
         self._pages = 0

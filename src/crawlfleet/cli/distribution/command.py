@@ -28,7 +28,7 @@ from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.command import at_desk, examples
 from crawlfleet.cli.shell.connection import read_connection
 from crawlfleet.cli.shell.loop import run
-from crawlfleet.cli.shell.output import Output
+from crawlfleet.cli.shell.output import CommandOutput
 from crawlfleet.errors import ConfigError
 from crawlfleet.listening import url_of
 from crawlfleet.private_file import private_folder
@@ -163,4 +163,4 @@ def _show(said: DistributionFile, data: Path | None, *, as_json: bool) -> None:
     if key is None and not named and (url is not None or read_connection(folder) is None):
         key = kept_secret(folder / "admin.key")
         url = url or DEFAULT_MASTER
-    run(at_desk(show_status, Access(url=url, key=key, data=data), Output(json=as_json), {}))
+    run(at_desk(show_status, Access(url=url, key=key, data=data), CommandOutput(json=as_json), {}))

@@ -16,7 +16,7 @@ from crawlfleet.cli.fleet.configuration import load_settings
 from crawlfleet.cli.shell.command import AsJson, ConfigFile, DataFolder, add_command
 from crawlfleet.cli.shell.connection import is_alive, read_connection
 from crawlfleet.cli.shell.loop import run
-from crawlfleet.cli.shell.output import Output, cell, message_console, table
+from crawlfleet.cli.shell.output import CommandOutput, cell, message_console, table
 from crawlfleet.errors import BackupUnusable, ConfigError, Conflict
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import keep_private
@@ -220,7 +220,7 @@ def _view(
 
 
 def _show(view: BackupView, as_json: bool, lacking: str) -> None:
-    output = Output(json=as_json)
+    output = CommandOutput(json=as_json)
     rows = ([cell(name), cell(count)] for name, count in view.rows.items())
     output.show(view, lambda: table(("table", "rows"), rows))
     output.remark(f"{sum(view.rows.values())} rows of {view.store}, in {view.file}")

@@ -36,37 +36,37 @@ BUILT: Final = 1_750_000_000.0
 GROUPS: Final = (plugins.EXECUTORS, plugins.STRATEGIES, plugins.FILTERS, plugins.STORES)
 
 
-class Verdict(StrEnum):
+class DoctorVerdict(StrEnum):
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DoctorCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that was looked at."""
 
     name: str
-    verdict: Verdict
+    verdict: DoctorVerdict
     message: str
     remedy: str = ""
 
 
-def ok(name: str, message: str) -> Check:
+def ok(name: str, message: str) -> DoctorCheck:
     """All is well here."""
-    return Check(name=name, verdict=Verdict.OK, message=message)
+    return DoctorCheck(name=name, verdict=DoctorVerdict.OK, message=message)
 
 
-def warning(name: str, message: str, remedy: str) -> Check:
+def warning(name: str, message: str, remedy: str) -> DoctorCheck:
     """It works, but not as well as it could."""
-    return Check(name=name, verdict=Verdict.WARNING, message=message, remedy=remedy)
+    return DoctorCheck(name=name, verdict=DoctorVerdict.WARNING, message=message, remedy=remedy)
 
 
-def problem(name: str, message: str, remedy: str) -> Check:
+def problem(name: str, message: str, remedy: str) -> DoctorCheck:
     """It will not work like this."""
-    return Check(name=name, verdict=Verdict.PROBLEM, message=message, remedy=remedy)
+    return DoctorCheck(name=name, verdict=DoctorVerdict.PROBLEM, message=message, remedy=remedy)
 
 
-def machine() -> Iterator[Check]:
+def machine() -> Iterator[DoctorCheck]:
     """What holds for every fleet on this machine."""
     yield python()
     yield from packages()
@@ -76,14 +76,14 @@ def machine() -> Iterator[Check]:
     yield sandbox()
 
 
-def python() -> Check:
+def python() -> DoctorCheck:
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
         return problem("python", version, "install Python 3.11 or newer")
     return ok("python", version)
 
 
-def packages() -> Iterator[Check]:
+def packages() -> Iterator[DoctorCheck]:
     """Whether every installed plug-in can be imported."""
     for group in GROUPS:
         name = f"plug-ins: {group.rpartition('.')[2]}"
@@ -95,13 +95,13 @@ def packages() -> Iterator[Check]:
             yield ok(name, ", ".join(loaded) or "none")
 
 
-def event_loop() -> Check:
+def event_loop() -> DoctorCheck:
     if find_spec("uvloop") is None:
         return warning("event loop", "uvloop is missing", "pip install uvloop, for more speed")
     return ok("event loop", "uvloop")
 
 
-def sandbox() -> Check:
+def sandbox() -> DoctorCheck:
     """How well foreign code can be held here; each layer is tried."""
     from crawlfleet.sandbox import probe
 
@@ -128,7 +128,7 @@ def sandbox() -> Check:
     return warning("sandbox", shown, f"for more, the machine lacks {why}")
 
 
-def open_files() -> Check:
+def open_files() -> DoctorCheck:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = sys.maxsize if soft == resource.RLIM_INFINITY else soft
     shown = "no limit" if limit == sys.maxsize else f"{limit} (at most {hard})"
@@ -140,7 +140,7 @@ def open_files() -> Check:
     )
 
 
-def sqlite() -> Check:
+def sqlite() -> DoctorCheck:
     """The library's version, and how durable the store asks it to be.
 
     The second is read from the store's own code: a setting of a connection cannot be seen from
@@ -155,7 +155,7 @@ def sqlite() -> Check:
     return ok("sqlite", ", ".join([version, *(f"the store sets {pragma}" for pragma in asked)]))
 
 
-def clock(store: Path | None) -> Check:
+def clock(store: Path | None) -> DoctorCheck:
     """Whether the clock runs in the present, and not behind what was written earlier."""
     now = time.time()
     shown = time.strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -167,7 +167,7 @@ def clock(store: Path | None) -> Check:
     return ok("clock", shown)
 
 
-def folder(path: Path) -> Iterator[Check]:
+def folder(path: Path) -> Iterator[DoctorCheck]:
     """Whether the data folder can be written to, how fast, and how much fits in."""
     nearest = next(parent for parent in (path, *path.parents) if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
@@ -179,7 +179,7 @@ def folder(path: Path) -> Iterator[Check]:
     yield _durability(nearest)
 
 
-def _space(path: Path) -> Check:
+def _space(path: Path) -> DoctorCheck:
     free = shutil.disk_usage(path).free
     shown = f"{free / 1e9:.1f} GB free"
     remedy = "make room, or choose another data folder"
@@ -188,7 +188,7 @@ def _space(path: Path) -> Check:
     return warning("disk space", shown, remedy) if free < SCARCE_DISK else ok("disk space", shown)
 
 
-def _durability(path: Path) -> Check:
+def _durability(path: Path) -> DoctorCheck:
     """How long a write takes that survives a power cut: the floor under every commit."""
     with tempfile.TemporaryFile(dir=path) as file:
         begun = time.perf_counter()
@@ -202,7 +202,7 @@ def _durability(path: Path) -> Check:
     return ok("disk speed", shown)
 
 
-def port(host: str, number: int) -> Check:
+def port(host: str, number: int) -> DoctorCheck:
     """Whether a master could listen where the settings say. Only asked when none runs."""
     name = f"port {number}"
     if trouble := taken(host, number):
@@ -211,7 +211,7 @@ def port(host: str, number: int) -> Check:
     return ok(name, f"free on {host}")
 
 
-def store(file: Path) -> Check:
+def store(file: Path) -> DoctorCheck:
     """Whether the store's file is a sound database; changes nothing."""
     if not file.exists():
         return ok("store", f"{file} (will be made)")
@@ -224,7 +224,7 @@ def store(file: Path) -> Check:
     return ok("store", f"{file}, {tables} tables and indexes")
 
 
-def configured(loaded: config.Loaded) -> Check:
+def configured(loaded: config.Loaded) -> DoctorCheck:
     """Where the settings came from."""
     changed = [f"{n} from {o}" for n, o in loaded.origins.items() if o != config.DEFAULT]
     return ok("settings", ", ".join(changed) or "all are defaults")

@@ -13,13 +13,13 @@ from crawlfleet import config
 from crawlfleet.cli.fleet import settings_file
 from crawlfleet.cli.shell.command import (
     AsJson,
+    CommandContext,
     ConfigFile,
     DataFolder,
-    Desk,
     add_command,
     add_fleet_command,
 )
-from crawlfleet.cli.shell.output import Output, cell, table
+from crawlfleet.cli.shell.output import CommandOutput, cell, table
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.admin_requests import SettingView
 
@@ -70,7 +70,7 @@ def init(
         raise ConfigError(
             f"{error.filename} cannot be written: {error.strerror}; choose another place"
         ) from error
-    output = Output(json=False)
+    output = CommandOutput(json=False)
     output.remark(f"settings in {file}, data in {folder}; `crawlfleet up` starts a fleet")
 
 
@@ -78,10 +78,10 @@ def show(config_file: ConfigFile = None, data: DataFolder = None, as_json: AsJso
     """Show every setting, its value, and where that came from."""
     loaded = load_settings(config_file, data)
     views = [_view(loaded, setting) for setting in config.SETTINGS.values()]
-    Output(json=as_json).show(views, lambda: draw_settings(views))
+    CommandOutput(json=as_json).show(views, lambda: draw_settings(views))
 
 
-async def show_master(desk: Desk) -> None:
+async def show_master(desk: CommandContext) -> None:
     """Show the settings that a running master works by, and where each came from."""
     views = await desk.fleet.settings()
     desk.output.show(views, lambda: draw_settings(views))
@@ -90,7 +90,7 @@ async def show_master(desk: Desk) -> None:
 def path(config_file: ConfigFile = None, data: DataFolder = None, as_json: AsJson = False) -> None:
     """Show which settings file is read, if there is one."""
     file = load_settings(config_file, data).file
-    output = Output(json=as_json)
+    output = CommandOutput(json=as_json)
     if file is None and not as_json:
         output.remark(f"no settings file; `crawlfleet init` makes {config.FILE_NAME}")
         return

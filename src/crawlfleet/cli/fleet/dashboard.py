@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from crawlfleet.cli.shell.browser import show
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell
 
 
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def open_dashboard(
-    desk: Desk,
+    desk: CommandContext,
     only_print: Annotated[
         bool, typer.Option("--print", help="Print the link, and open nothing.")
     ] = False,

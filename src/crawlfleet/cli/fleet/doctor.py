@@ -11,7 +11,7 @@ from rich.text import Text
 
 from crawlfleet import config
 from crawlfleet.cli.fleet import checks
-from crawlfleet.cli.fleet.checks import Check, Verdict, ok, problem, warning
+from crawlfleet.cli.fleet.checks import DoctorCheck, DoctorVerdict, ok, problem, warning
 from crawlfleet.cli.fleet.configuration import load_settings
 from crawlfleet.cli.fleet.reset import claimed, store_file
 from crawlfleet.cli.shell.access import Access
@@ -25,10 +25,10 @@ from crawlfleet.cli.shell.command import (
     DataFolder,
     add_command,
 )
-from crawlfleet.cli.shell.connection import Connection, find_connection
+from crawlfleet.cli.shell.connection import SavedConnection, find_connection
 from crawlfleet.cli.shell.errors import FAILED
 from crawlfleet.cli.shell.loop import run
-from crawlfleet.cli.shell.output import Output, cell, table
+from crawlfleet.cli.shell.output import CommandOutput, cell, table
 from crawlfleet.errors import (
     ConfigError,
     Conflict,
@@ -41,9 +41,9 @@ from crawlfleet.model.attention import LOW, Concern
 from crawlfleet.model.settings import Settings
 
 SIGNS: Final = {
-    Verdict.OK: ("✓", "green"),
-    Verdict.WARNING: ("!", "yellow"),
-    Verdict.PROBLEM: ("✗", "red"),
+    DoctorVerdict.OK: ("✓", "green"),
+    DoctorVerdict.WARNING: ("!", "yellow"),
+    DoctorVerdict.PROBLEM: ("✗", "red"),
 }
 
 UNUSABLE: Final = "store_unusable"
@@ -76,15 +76,15 @@ def doctor(
     """Check the machine, the settings and the fleet; fails if something will not work."""
     access = Access(url=url, key=key, data=data, ca=ca, cert=cert, cert_key=cert_key)
     found = list(_examine(access, config_file))
-    Output(json=as_json).show(found, lambda: draw_checks(found))
-    if any(check.verdict is Verdict.PROBLEM for check in found):
+    CommandOutput(json=as_json).show(found, lambda: draw_checks(found))
+    if any(check.verdict is DoctorVerdict.PROBLEM for check in found):
         raise typer.Exit(FAILED)
 
 
-def draw_checks(found: Sequence[Check]) -> RenderableType:
+def draw_checks(found: Sequence[DoctorCheck]) -> RenderableType:
     """Checks, one a line, and what follows from them."""
-    problems = sum(check.verdict is Verdict.PROBLEM for check in found)
-    warnings = sum(check.verdict is Verdict.WARNING for check in found)
+    problems = sum(check.verdict is DoctorVerdict.PROBLEM for check in found)
+    warnings = sum(check.verdict is DoctorVerdict.WARNING for check in found)
     rows = (
         [
             Text(*SIGNS[check.verdict]),
@@ -104,7 +104,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-def _examine(access: Access, file: Path | None) -> Iterator[Check]:
+def _examine(access: Access, file: Path | None) -> Iterator[DoctorCheck]:
     yield from checks.machine()
     try:
         loaded = load_settings(file, access.data)
@@ -118,12 +118,12 @@ def _examine(access: Access, file: Path | None) -> Iterator[Check]:
     store = _embedded_store(settings)
     yield checks.clock(store)
     fleet = _fleet(access)
-    if not any(check.name == "master" and check.verdict is Verdict.OK for check in fleet):
+    if not any(check.name == "master" and check.verdict is DoctorVerdict.OK for check in fleet):
         yield from _room_for_a_master(settings, store)
     yield from fleet
 
 
-def _room_for_a_master(settings: Settings, store: Path | None) -> Iterator[Check]:
+def _room_for_a_master(settings: Settings, store: Path | None) -> Iterator[DoctorCheck]:
     """Whether one could be started here."""
     if settings.server.port:
         yield checks.port(settings.server.host, settings.server.port)
@@ -144,7 +144,7 @@ def _embedded_store(settings: Settings) -> Path | None:
         return None
 
 
-def _fleet(access: Access) -> list[Check]:
+def _fleet(access: Access) -> list[DoctorCheck]:
     """What can be seen of a running fleet."""
     try:
         connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
@@ -155,7 +155,7 @@ def _fleet(access: Access) -> list[Check]:
     return run(_ask(connection))
 
 
-async def _ask(connection: Connection) -> list[Check]:
+async def _ask(connection: SavedConnection) -> list[DoctorCheck]:
     from crawlfleet.client import Client
 
     try:
@@ -182,7 +182,7 @@ async def _ask(connection: Connection) -> list[Check]:
     return [seen, ok("nodes", f"{online} online"), *_attention(concerns)]
 
 
-def _attention(concerns: Sequence[Concern]) -> Iterator[Check]:
+def _attention(concerns: Sequence[Concern]) -> Iterator[DoctorCheck]:
     """What ought to be looked at, but for what is only good to know."""
     pressing = [each for each in concerns if each.severity != LOW]
     for each in pressing[:MOST_CONCERNS]:

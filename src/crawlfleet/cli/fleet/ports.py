@@ -13,14 +13,14 @@ MOST_TRIED: Final = 50
 """Ports that are looked at for a free one."""
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class PortTaken(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing can listen there."""
 
     why: str
     remedy: str
 
 
-def taken(host: str, port: int) -> Taken | None:
+def taken(host: str, port: int) -> PortTaken | None:
     """Why a master could not listen there; `None` when it could."""
     error = _refusal(host, port)
     if error is None:
@@ -30,10 +30,10 @@ def taken(host: str, port: int) -> Taken | None:
     choose = f"choose another port{f', such as --port {other}' if other else ' with --port'}"
     if error.errno == errno.EADDRINUSE:
         holder = _listener(port)
-        return Taken(why=f"{where} is taken by {holder}", remedy=f"stop it, or {choose}")
+        return PortTaken(why=f"{where} is taken by {holder}", remedy=f"stop it, or {choose}")
     if error.errno == errno.EACCES:
-        return Taken(why=f"{where} may be used by root alone", remedy=choose)
-    return Taken(
+        return PortTaken(why=f"{where} may be used by root alone", remedy=choose)
+    return PortTaken(
         why=f"nothing can listen on {where}: {error.strerror}",
         remedy="give an address of this machine with --host",
     )

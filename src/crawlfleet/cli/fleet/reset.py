@@ -14,7 +14,7 @@ from crawlfleet import config
 from crawlfleet.cli.fleet.configuration import load_settings
 from crawlfleet.cli.shell.command import AsJson, ConfigFile, DataFolder, add_command
 from crawlfleet.cli.shell.connection import is_alive, read_connection, remove_connection
-from crawlfleet.cli.shell.output import Output, cell
+from crawlfleet.cli.shell.output import CommandOutput, cell
 from crawlfleet.errors import ConfigError, Conflict
 from crawlfleet.model.own_files import OUTPUT_NAME, PAUSES_NAME
 from crawlfleet.model.settings import Settings
@@ -61,7 +61,7 @@ def reset(
         remove_connection(folder)
     answer = Removed(data_dir=str(folder), removed=[str(path) for path in doomed])
     what = f"removed {len(doomed)} files and folders" if doomed else "nothing to remove"
-    Output(json=as_json).show(answer, lambda: cell(f"{what} in {folder}"))
+    CommandOutput(json=as_json).show(answer, lambda: cell(f"{what} in {folder}"))
 
 
 def refuse_while_running(folder: Path) -> None:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from crawlfleet.cli.commands.nodes import draw_nodes
-from crawlfleet.cli.shell.command import Desk, add_fleet_command
+from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, span, state, table
 from crawlfleet.model.attention import Concern
 from crawlfleet.model.statistics import Statistics
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
     )
 
 
-async def attention(desk: Desk) -> None:
+async def attention(desk: CommandContext) -> None:
     """Show what ought to be looked at, the most pressing first, and what to do about it."""
     found = await desk.fleet.attention()
     desk.output.show(found, lambda: draw_attention(found))
@@ -68,13 +68,13 @@ def draw_attention(found: Sequence[Concern]) -> RenderableType:
     )
 
 
-async def statistics(desk: Desk) -> None:
+async def statistics(desk: CommandContext) -> None:
     """Show how the fleet does, and did in the last minute, five minutes and hour."""
     found = await desk.fleet.statistics()
     desk.output.show(found, lambda: draw_statistics(found))
 
 
-async def status(desk: Desk) -> None:
+async def status(desk: CommandContext) -> None:
     """Show the fleet in a few numbers, and its nodes; fails with 3 when no master answers."""
     summary = await desk.fleet.status()
     nodes = [] if desk.output.json else await desk.fleet.nodes()

@@ -25,7 +25,7 @@ from crawlfleet.cli.fleet.ports import taken
 from crawlfleet.cli.fleet.status_table import LiveTable
 from crawlfleet.cli.shell.browser import show
 from crawlfleet.cli.shell.connection import (
-    Connection,
+    SavedConnection,
     remove_connection,
     way_to_own,
     write_connection,
@@ -87,7 +87,7 @@ class Launcher:
                 if sys.stdout.isatty():
                     self._console.print("starting a fleet", style="dim")
                 await self._until_ready(client)
-                way = Connection(url=self._url, key=key, pid=os.getpid(), trust=self._trust)
+                way = SavedConnection(url=self._url, key=key, pid=os.getpid(), trust=self._trust)
                 write_connection(self._folder, way)
                 await self._welcome(client)
                 keepers += [

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.console import RenderableType
 
-from crawlfleet.cli.shell.command import Desk, for_each
+from crawlfleet.cli.shell.command import CommandContext, for_each
 from crawlfleet.cli.shell.errors import FAILED, report
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable
 
@@ -15,7 +15,7 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID", show_default=False)]
 
 
 async def order_each(
-    desk: Desk,
+    desk: CommandContext,
     ids: Sequence[str],
     order: Callable[[str], Awaitable[V | None]],
     draw: Callable[[Sequence[V]], RenderableType],

@@ -1,7 +1,7 @@
 """What all commands have in common: examples in their help, and the way to a master.
 
-A command that talks to a master is an async function whose first argument is a `Desk`; the flags
-`--url --key --data --json` are added here, once for all.
+A command that talks to a master is an async function whose first argument is a `CommandContext`;
+the flags `--url --key --data --json` are added here, once for all.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from rich.markup import escape
 from crawlfleet.cli.shell import loop
 from crawlfleet.cli.shell.access import Access
 from crawlfleet.cli.shell.loop import loading
-from crawlfleet.cli.shell.output import Output
+from crawlfleet.cli.shell.output import CommandOutput
 
 if TYPE_CHECKING:
     from crawlfleet.client import Client
@@ -62,10 +62,10 @@ CertificateKey = Annotated[
 ]
 
 
-class Desk:
+class CommandContext:
     """Where a command works: the fleet that it talks to, and the way it answers."""
 
-    def __init__(self, fleet: "Client", output: Output) -> None:
+    def __init__(self, fleet: "Client", output: CommandOutput) -> None:
         self.fleet = fleet
         self.output = output
 
@@ -88,11 +88,11 @@ def add_command(
 def add_fleet_command(
     group: typer.Typer, name: str, act: Act, *, try_this: Iterable[str], help: str | None = None
 ) -> None:
-    """Add a command that is given a `Desk`, with the flags that lead to the master."""
+    """Add a command that is given a `CommandContext`, with the flags that lead to the master."""
 
     def run(**given: Any) -> None:
         access = Access(**{name: given.pop(name) for name in Access.__struct_fields__})
-        output = Output(json=given.pop("as_json"))
+        output = CommandOutput(json=given.pop("as_json"))
         loop.run(at_desk(act, access, output, given))
 
     own = list(inspect.signature(act).parameters.values())[1:]
@@ -127,10 +127,10 @@ async def for_each(things: Iterable[T], work: Callable[[T], Awaitable[None]]) ->
         raise errors.exceptions[0] from None
 
 
-async def at_desk(act: Act, access: Access, output: Output, given: dict[str, Any]) -> None:
+async def at_desk(act: Act, access: Access, output: CommandOutput, given: dict[str, Any]) -> None:
     """Carry out a command with a client of the master that is meant."""
     async with reach(access) as fleet:
-        await act(Desk(fleet, output), **given)
+        await act(CommandContext(fleet, output), **given)
 
 
 def reach(access: Access) -> "Client":

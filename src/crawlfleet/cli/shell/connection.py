@@ -23,7 +23,7 @@ from crawlfleet.tls import Trust, pin_of
 FILE_NAME: Final = "connection.json"
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
+class SavedConnection(msgspec.Struct, frozen=True, kw_only=True):
     """Where a master answers and which key it takes; `pid` is 0 when it is not known."""
 
     url: str
@@ -33,11 +33,11 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """Whose certificate is believed there."""
 
 
-def way_to_own(settings: Settings, *, port: int, key: str) -> Connection:
+def way_to_own(settings: Settings, *, port: int, key: str) -> SavedConnection:
     """How this process, or one that it starts, is reached as a master from this machine."""
     server, worker = settings.server, settings.worker
     pin = pin_of(server.tls_cert) if server.tls_cert else ""
-    return Connection(
+    return SavedConnection(
         url=url_of(server.host, port, tls=bool(pin), anywhere="127.0.0.1"),
         key=key,
         pid=os.getpid(),
@@ -47,7 +47,7 @@ def way_to_own(settings: Settings, *, port: int, key: str) -> Connection:
 
 
 @contextlib.contextmanager
-def left_behind(folder: Path, connection: Connection) -> Iterator[None]:
+def left_behind(folder: Path, connection: SavedConnection) -> Iterator[None]:
     """The way to a master is in its folder meanwhile, unless that of a living one is: `up` leaves
     its own for the master that it starts."""
     earlier = read_connection(folder)
@@ -60,16 +60,16 @@ def left_behind(folder: Path, connection: Connection) -> Iterator[None]:
             remove_connection(folder)
 
 
-def write_connection(folder: Path, connection: Connection) -> None:
+def write_connection(folder: Path, connection: SavedConnection) -> None:
     """Leave the way to a running master, readable by its owner only."""
     write_private(folder / FILE_NAME, msgspec.json.encode(connection) + b"\n")
 
 
-def read_connection(folder: Path) -> Connection | None:
+def read_connection(folder: Path) -> SavedConnection | None:
     """What a master left in its data folder; `None` when there is nothing."""
     file = folder / FILE_NAME
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Connection)
+        return msgspec.json.decode(file.read_bytes(), type=SavedConnection)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
@@ -86,13 +86,13 @@ def remove_connection(folder: Path) -> None:
 
 def find_connection(
     access: Access, *, environ: Mapping[str, str], cwd: Path, home: Path
-) -> Connection:
+) -> SavedConnection:
     """The master that is meant. Raises `MasterUnreachable` when nothing says where it is."""
     url = complete_url(access.url or environ.get("CRAWLFLEET_URL") or "")
     key = access.key or environ.get("CRAWLFLEET_KEY") or environ.get("CRAWLFLEET_ADMIN_KEY") or ""
     trust = _trust(access, environ)
     if url and key:
-        return Connection(url=url, key=key, trust=trust)
+        return SavedConnection(url=url, key=key, trust=trust)
     loaded = config.load(environ=environ, flags={"data_dir": access.data}, cwd=cwd, home=home)
     folder = config.data_dir(loaded.settings)
     left = read_connection(folder)

@@ -74,7 +74,7 @@ _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 _debug: ContextVar[bool] = ContextVar("debug", default=False)
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ShownError(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is wrong, for programs."""
 
     kind: str
@@ -162,7 +162,7 @@ def say(text: str, remedy: str = "", *, kind: str = "failed", code: int = FAILED
     """Write to standard error that something is wrong; with `--json` as a line of JSON, which alone
     has the kind and the exit code."""
     if _as_json.get():
-        told = Told(kind=kind, message=text, remedy=remedy, exit_code=code)
+        told = ShownError(kind=kind, message=text, remedy=remedy, exit_code=code)
         typer.echo(msgspec.json.encode({"error": told}).decode(), err=True)
         return
     console = message_console()

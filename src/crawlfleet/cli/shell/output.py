@@ -81,7 +81,7 @@ STYLES: Final = {
 _SPANS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 
-class Output:
+class CommandOutput:
     """Shows what a command found out, in the form that was asked for."""
 
     def __init__(self, *, json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 import typer
 from rich.console import Group, RenderableType
 
-from crawlfleet.cli.shell.command import Desk, for_each
+from crawlfleet.cli.shell.command import CommandContext, for_each
 from crawlfleet.cli.shell.errors import FAILED, say
 from crawlfleet.cli.shell.output import cell, message_console, span, state, table, tree
 from crawlfleet.errors import MasterUnreachable
@@ -39,7 +39,7 @@ def submitted(ids: Sequence[str], look: str) -> Iterator[None]:
         raise
 
 
-async def wait_for_one(desk: Desk, task_id: str) -> None:
+async def wait_for_one(desk: CommandContext, task_id: str) -> None:
     """Show the task's result once it has ended; exits with 1 unless it completed."""
     [task] = await _ended(desk, [task_id])
     desk.output.show(task, lambda: tree(task.result))
@@ -48,7 +48,7 @@ async def wait_for_one(desk: Desk, task_id: str) -> None:
     _exit_unless_completed([task])
 
 
-async def wait_for_all(desk: Desk, task_ids: Sequence[str]) -> None:
+async def wait_for_all(desk: CommandContext, task_ids: Sequence[str]) -> None:
     """Show how the tasks ended once all have; exits with 1 unless all completed."""
     tasks = await _ended(desk, task_ids)
     desk.output.show(tasks, lambda: _draw(tasks))
@@ -76,7 +76,7 @@ def _exit_unless_completed(tasks: Sequence[TaskView]) -> None:
         raise typer.Exit(FAILED)
 
 
-async def _ended(desk: Desk, task_ids: Sequence[str]) -> list[TaskView]:
+async def _ended(desk: CommandContext, task_ids: Sequence[str]) -> list[TaskView]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     ended: dict[str, TaskView] = {}
@@ -100,7 +100,7 @@ async def _ended(desk: Desk, task_ids: Sequence[str]) -> list[TaskView]:
     return [ended[task_id] for task_id in task_ids]
 
 
-async def _wait_patiently(desk: Desk, task_id: str) -> TaskView:
+async def _wait_patiently(desk: CommandContext, task_id: str) -> TaskView:
     loop = asyncio.get_running_loop()
     silent_since: float | None = None
     while True:

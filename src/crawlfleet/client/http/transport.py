@@ -20,8 +20,8 @@ import msgspec
 from crawlfleet.core.network.compression import (
     ENCODINGS,
     PACKED_FROM_BYTES,
+    BadCompression,
     TooLarge,
-    Unpackable,
     chosen,
     pack,
     unpack,
@@ -314,7 +314,7 @@ def _unpacked(response: aiohttp.ClientResponse, payload: bytes) -> bytes:
         return payload
     try:
         return unpack(payload, encoding, most_bytes=LARGEST_ANSWER)
-    except (Unpackable, TooLarge) as error:
+    except (BadCompression, TooLarge) as error:
         raise MasterUnreachable(f"the answer cannot be unpacked: {error}") from error
 
 

@@ -15,7 +15,7 @@ from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.plan import plan
 from crawlfleet.core.placement.resources import allocate, demand_of, subtract
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.core.tasks import attempts
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import EXECUTION, make_id
@@ -39,7 +39,7 @@ class Dispatch:
         *,
         state: FleetState,
         system: System,
-        rules: Rules,
+        rules: PlacementRules,
         settings: DispatchSettings,
         leases: Leases,
     ) -> None:

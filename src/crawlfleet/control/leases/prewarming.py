@@ -12,7 +12,7 @@ import msgspec
 
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.placement import warming
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.model.bundle import Bundle, BundleRef
 from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
@@ -48,7 +48,7 @@ class Prewarming:
         self.held: Mapping[Requirement, float] = {}
         """What waits for an environment since the last plan, and until when."""
 
-    def waits(self, requirement: Requirement, project_id: str, rules: Rules) -> list[Node]:
+    def waits(self, requirement: Requirement, project_id: str, rules: PlacementRules) -> list[Node]:
         """The nodes that have or make the environment for which such tasks wait now."""
         if self.held.get(requirement, 0.0) <= self._system.now():
             return []
@@ -97,7 +97,7 @@ class Prewarming:
             ref = BundleRef(name=bundle.name, number=present.number, digest=present.digest)
             self._ask(warming.to_ask_for_bundle(bundle, self._near(), self._state.fleet), ref)
 
-    async def for_work(self, held: Iterable[Requirement], rules: Rules) -> None:
+    async def for_work(self, held: Iterable[Requirement], rules: PlacementRules) -> None:
         """Tasks wait for nodes that have their environment: have some more made."""
         for requirement in held:
             if self._system.now() - self._looked.get(requirement.bundle, 0.0) < LOOK_EVERY_S:

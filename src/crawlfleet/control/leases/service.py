@@ -16,7 +16,7 @@ from crawlfleet.control.leases.execution_orders import ExecutionOrders
 from crawlfleet.control.leases.prewarming import Prewarming
 from crawlfleet.control.measuring import MAX_WAIT_S, SHORT_WAIT_S, Measurement
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.quality.recording import QualityRecord
 from crawlfleet.core.tasks import attempts
 from crawlfleet.core.tasks.assignments import portion, stop_order
 from crawlfleet.core.tasks.lease import Lease
@@ -136,7 +136,7 @@ class Leases:
         """Record some reports of a batch; which of them have to be said again."""
         undecided = [*places]
         plan = _Decided([], [], {})
-        judged: Mapping[str, Judged] = {}
+        judged: Mapping[str, QualityRecord] = {}
         if self._measuring is not None and self._session(node_id, batch.session_id) is not None:
             reports = [batch.reports[place] for place in places]
             judged = await self._measuring.reported(node_id, reports, wait_s=wait_s)
@@ -290,7 +290,7 @@ class Leases:
         node_id: str,
         batch: ReportBatch,
         places: list[int],
-        judged: Mapping[str, Judged],
+        judged: Mapping[str, QualityRecord],
     ) -> "_Decided":
         changes: dict[str, Change] = {}
         groups: dict[str, list[int]] = {}
@@ -348,7 +348,7 @@ class Leases:
         report: Report,
         now: float,
         under: str,
-        judged: Judged | None = None,
+        judged: QualityRecord | None = None,
     ) -> Change | None:
         size = len(memoryview(report.data))
         if size > MAX_RESULT_BYTES:

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Final
 
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.core.nodes.health import Reading, Trend, assessed, judge
+from crawlfleet.core.nodes.health import HealthReading, Trend, assessed, judge
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import CONNECTED, Session
 from crawlfleet.model.node_sample import NodeSample
@@ -73,7 +73,7 @@ class NodeHealth:
                 }
         return watch
 
-    def _reading(self, session: Session, watch: _Watch, skew_s: float | None) -> Reading:
+    def _reading(self, session: Session, watch: _Watch, skew_s: float | None) -> HealthReading:
         usage = session.usage
         ended = sum(each.ended for each in watch.lately)
         error_rate = wait_s = None
@@ -82,7 +82,7 @@ class NodeHealth:
             begun = sum(each.ended for each in watch.lately if each.wait_s is not None)
             waited = sum((each.wait_s or 0.0) * each.ended for each in watch.lately)
             wait_s = waited / begun if begun else None
-        return Reading(
+        return HealthReading(
             cpu=usage.cpu_usage,
             memory=usage.memory_usage,
             disk=usage.disk_usage,

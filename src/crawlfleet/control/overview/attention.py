@@ -9,7 +9,7 @@ from crawlfleet.control.state.counters import Happening
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core import attention as core
 from crawlfleet.core.placement.explanation import explain
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.model.attention import Concern
 from crawlfleet.model.crawl.figures import CrawlFigures
 from crawlfleet.model.task import Task
@@ -32,7 +32,7 @@ class Attention:
         store: Store,
         state: FleetState,
         system: System,
-        rules: Rules,
+        rules: PlacementRules,
         figures: Callable[[Task], CrawlFigures | None],
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
@@ -89,7 +89,7 @@ class Attention:
                         waiting=host.waiting,
                     )
 
-    def _waiting(self) -> Iterator[core.Waiting]:
+    def _waiting(self) -> Iterator[core.WaitingTasks]:
         queue, now = self._state.queue, self._system.now()
         asked = sorted(queue.requirements().items(), key=lambda pair: -pair[1])
         for requirement, tasks in islice(asked, MAX_REQUIREMENTS):
@@ -103,7 +103,7 @@ class Attention:
                 project_id=queue.project_of(first),
                 most_details=0,
             )
-            yield core.Waiting(
+            yield core.WaitingTasks(
                 first=first,
                 tasks=tasks,
                 waited_s=now - (queue.oldest(requirement) or now),

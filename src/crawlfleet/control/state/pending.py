@@ -6,7 +6,7 @@ from crawlfleet.control.state.delays import DelayedTasks
 from crawlfleet.control.state.gate import RetryGate
 from crawlfleet.control.state.remembered import ReadyCache
 from crawlfleet.core.placement.plan import requirement_of
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.task import Task, TaskStatus
 
@@ -17,7 +17,7 @@ class PendingTasks:
     def __init__(
         self, gate: RetryGate, *, wake_dispatch: Callable[[], None], wake_timers: Callable[[], None]
     ) -> None:
-        self.queue = Lines()
+        self.queue = ProjectQueues()
         self.delays = DelayedTasks(wake=wake_timers)
         self._ready = ReadyCache()
         self._gate = gate

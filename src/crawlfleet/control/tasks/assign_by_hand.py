@@ -11,7 +11,7 @@ from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.placement.explanation import reasons_against
 from crawlfleet.core.placement.plan import requirement_of
 from crawlfleet.core.placement.resources import demand_of
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.core.tasks import attempts
 from crawlfleet.errors import Conflict, LeadershipLost
 from crawlfleet.model.ids import EXECUTION, make_id
@@ -27,7 +27,7 @@ class AssignByHand:
         *,
         state: FleetState,
         system: System,
-        rules: Rules,
+        rules: PlacementRules,
         tasks: Tasks,
         nodes: Nodes,
     ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from crawlfleet.core.tasks import parents as shards
 from crawlfleet.core.tasks.lease import Lease
-from crawlfleet.core.tasks.orders import Order, follow
+from crawlfleet.core.tasks.orders import TaskOrder, follow
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import LEASED, Task
 
@@ -32,7 +32,7 @@ class TaskFamilies:
         """The tasks among them that were split."""
         return [task.id for task in self._stored.values() if task.is_parent]
 
-    def missing_parents(self, order: Order) -> list[str]:
+    def missing_parents(self, order: TaskOrder) -> list[str]:
         """Whom the order concerns because shards of theirs are brought back to life."""
         if order.verb not in shards.WAKING:
             return []
@@ -61,7 +61,7 @@ class TaskFamilies:
         concerned = [task, *self._shards_of(task)]
         return any(each.status in LEASED and self._lease_of(each) is None for each in concerned)
 
-    def follow(self, order: Order, task: Task, changes: list[Change], *, now: float) -> bool:
+    def follow(self, order: TaskOrder, task: Task, changes: list[Change], *, now: float) -> bool:
         """Add what the order changes to the batch; whether it fits the task."""
         change = self._followed(order, task, now)
         if change is None:
@@ -77,7 +77,7 @@ class TaskFamilies:
         self._changed.update((each.id, each) for each in change.tasks)
         return True
 
-    def _followed(self, order: Order, task: Task, now: float) -> Change | None:
+    def _followed(self, order: TaskOrder, task: Task, now: float) -> Change | None:
         """What the order changes, of the task and of those that belong to it."""
         if task.is_parent:
             children = self._shards_of(task)

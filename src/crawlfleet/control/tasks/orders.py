@@ -14,7 +14,7 @@ import msgspec
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import expect_version
 from crawlfleet.control.tasks.families import TaskFamilies
-from crawlfleet.core.tasks.orders import Order, Verb, is_fulfilled
+from crawlfleet.core.tasks.orders import TaskOrder, Verb, is_fulfilled
 from crawlfleet.core.tasks.rendezvous import MAX_SHARDS
 from crawlfleet.errors import (
     Conflict,
@@ -51,7 +51,7 @@ class TaskOrders:
         self._system = system
 
     async def carry_out_one(
-        self, order: Order, task_id: str, *, if_version: int | None = None
+        self, order: TaskOrder, task_id: str, *, if_version: int | None = None
     ) -> Task:
         """The task as ordered; raises `NotFound`, `Conflict` or `InvalidRequest`.
 
@@ -65,7 +65,7 @@ class TaskOrders:
             raise outcome.refusal
         return outcome.task
 
-    async def carry_out(self, order: Order, task_ids: Sequence[str]) -> list[OrderOutcome]:
+    async def carry_out(self, order: TaskOrder, task_ids: Sequence[str]) -> list[OrderOutcome]:
         """An outcome for each different id, in order; raises `InvalidRequest` for all of them."""
         _check(order)
         outcomes: list[OrderOutcome] = []
@@ -74,7 +74,7 @@ class TaskOrders:
         return outcomes
 
     async def carry_out_where(
-        self, order: Order, filter: TaskFilter, *, after: str | None, limit: int
+        self, order: TaskOrder, filter: TaskFilter, *, after: str | None, limit: int
     ) -> tuple[list[OrderOutcome], str | None]:
         """Outcomes for up to `limit` matching tasks, oldest first, and where the others begin."""
         _check(order)
@@ -91,7 +91,7 @@ class TaskOrders:
         return outcomes, after
 
     async def _carry_out(
-        self, order: Order, task_ids: Sequence[str], if_version: int | None = None
+        self, order: TaskOrder, task_ids: Sequence[str], if_version: int | None = None
     ) -> list[OrderOutcome]:
         outcomes: dict[str, OrderOutcome] = {}
         undecided = [*task_ids]
@@ -125,7 +125,7 @@ class TaskOrders:
 
     def _decide(
         self,
-        order: Order,
+        order: TaskOrder,
         task_ids: Sequence[str],
         if_version: int | None,
         families: TaskFamilies,
@@ -151,7 +151,7 @@ class TaskOrders:
                 settled.append(OrderOutcome(task_id=id, refusal=unfit))
         return settled, changes
 
-    async def _families(self, order: Order, task_ids: Sequence[str]) -> TaskFamilies:
+    async def _families(self, order: TaskOrder, task_ids: Sequence[str]) -> TaskFamilies:
         """The tasks that an order is about, with those that it concerns beside them."""
         families = TaskFamilies(await self._store.tasks(task_ids), self._state.lease_of)
         for parent_id in families.parents:
@@ -171,12 +171,12 @@ def _stale(task: Task, if_version: int | None) -> PreconditionFailed | None:
     return None
 
 
-def _outcome(order: Order, change: Change, refusal: Refusal | None) -> OrderOutcome | None:
+def _outcome(order: TaskOrder, change: Change, refusal: Refusal | None) -> OrderOutcome | None:
     """What came of a change; nothing yet when another was faster."""
     return _outcome_of(change.tasks[0], order, refusal)
 
 
-def _outcome_of(task: Task, order: Order, refusal: Refusal | None) -> OrderOutcome | None:
+def _outcome_of(task: Task, order: TaskOrder, refusal: Refusal | None) -> OrderOutcome | None:
     if refusal is None:
         return OrderOutcome(task_id=task.id, task=task, changed=True)
     if refusal.claim is None:
@@ -188,7 +188,7 @@ def _outcome_of(task: Task, order: Order, refusal: Refusal | None) -> OrderOutco
 
 
 def _seen_to(
-    order: Order, change: Change, refusal: Refusal | None, wanted: Sequence[str]
+    order: TaskOrder, change: Change, refusal: Refusal | None, wanted: Sequence[str]
 ) -> Iterator[OrderOutcome]:
     """What came of orders about tasks that a change about another one saw to."""
     for task in change.tasks[1:]:
@@ -198,12 +198,12 @@ def _seen_to(
                 yield outcome
 
 
-def _described(order: Order, task: Task) -> str:
+def _described(order: TaskOrder, task: Task) -> str:
     about_dead = order.verb in {Verb.REQUEUE, Verb.DISCARD}
     return f"{task.status}, not a dead letter" if about_dead else str(task.status)
 
 
-def _check(order: Order) -> None:
+def _check(order: TaskOrder) -> None:
     if order.verb is not Verb.REPRIORITISE:
         return
     if order.priority is None or not MIN_PRIORITY <= order.priority <= MAX_PRIORITY:

@@ -12,7 +12,7 @@ from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.placement.explanation import explain
 from crawlfleet.core.placement.plan import requirement_of
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.core.quality.acceptance import in_words as in_words_of
 from crawlfleet.core.tasks.parents import waits_for
 from crawlfleet.model.node import Node, Session
@@ -47,7 +47,7 @@ class TaskQueries:
         state: FleetState,
         system: System,
         tasks: Tasks,
-        rules: Rules,
+        rules: PlacementRules,
     ) -> None:
         self._store = store
         self._state = state

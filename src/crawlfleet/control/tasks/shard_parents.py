@@ -15,7 +15,7 @@ import msgspec
 from crawlfleet.control.measuring import Measurement
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.store_pause import StorePause
-from crawlfleet.core.quality.recording import Judged
+from crawlfleet.core.quality.recording import QualityRecord
 from crawlfleet.core.tasks import parents as shards
 from crawlfleet.core.tasks.merge import data_of
 from crawlfleet.errors import Conflict, LeadershipLost, StoreUnavailable
@@ -117,7 +117,7 @@ class ShardParents:
         gathering = shards.Gathering(parent)
         async for child in self._children(parent_id):
             gathering.take(child)
-        judged: Judged | None = None
+        judged: QualityRecord | None = None
         if self._measuring and parent.expectations is not None and gathering.is_complete:
             if not measured:
                 self._unmeasured[parent_id] = None
@@ -129,7 +129,7 @@ class ShardParents:
 
     async def _judge(
         self, measuring: Measurement, parent: Task, gathering: shards.Gathering
-    ) -> Judged:
+    ) -> QualityRecord:
         async def results() -> AsyncIterator[msgspec.Raw]:
             async for child in self._children(parent.id):
                 yield data_of(child)

@@ -55,7 +55,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """Their names, as far as they can be read from the code."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class ArchiveMember(msgspec.Struct, frozen=True):
     """A file of an archive."""
 
     name: str
@@ -94,13 +94,13 @@ def look_into(data: bytes) -> Contents:
     )
 
 
-def members(data: bytes) -> Iterator[Member]:
+def members(data: bytes) -> Iterator[ArchiveMember]:
     """The files of an archive, one after another. Raises `BadArchive`, before the first one if
     the names are bad."""
     with _opened(data) as archive:
         for info in _checked(archive):
             mode = info.external_attr >> 16
-            yield Member(info.filename, _content(archive, info), bool(mode & stat.S_IXUSR))
+            yield ArchiveMember(info.filename, _content(archive, info), bool(mode & stat.S_IXUSR))
 
 
 def _opened(data: bytes) -> zipfile.ZipFile:

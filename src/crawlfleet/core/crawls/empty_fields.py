@@ -8,7 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from crawlfleet.core.pages.selectors import plural
-from crawlfleet.model.crawl.extraction import PAGES, EmptyFields, FieldPlan, Item, Plan, Query
+from crawlfleet.model.crawl.extraction import (
+    PAGES,
+    EmptyFields,
+    ExtractionPlan,
+    FieldPlan,
+    Item,
+    SelectorQuery,
+)
 
 ENOUGH_PAGES: Final = 20
 """After so many a field without a value is told of; before that, it may be for want of pages."""
@@ -18,7 +25,7 @@ LONGEST_SELECTOR: Final = 100
 """Characters that are shown."""
 
 
-def fields_of(plan: Plan) -> tuple[str, ...]:
+def fields_of(plan: ExtractionPlan) -> tuple[str, ...]:
     """The names of all fields of a plan; within groups their paths."""
     names: list[str] = []
     fields = [*plan.flat, *plan.groups, *plan.page]
@@ -28,7 +35,7 @@ def fields_of(plan: Plan) -> tuple[str, ...]:
     return tuple(names)
 
 
-def selectors_of(plan: Plan, names: Collection[str]) -> dict[str, str]:
+def selectors_of(plan: ExtractionPlan, names: Collection[str]) -> dict[str, str]:
     """The selectors of these fields; of a group that is among them, nothing that is within it."""
     found: dict[str, str] = {}
     fields = [*plan.flat, *plan.groups, *plan.page]
@@ -40,7 +47,9 @@ def selectors_of(plan: Plan, names: Collection[str]) -> dict[str, str]:
     return found
 
 
-def still_empty(plan: Plan, empty: Sequence[str], items: Iterable[Item]) -> tuple[str, ...]:
+def still_empty(
+    plan: ExtractionPlan, empty: Sequence[str], items: Iterable[Item]
+) -> tuple[str, ...]:
     """Those of the fields that none of these items has a value for, either."""
     left = dict.fromkeys(empty)
     for item in items:
@@ -74,7 +83,7 @@ def has_value(field: FieldPlan, value: Any) -> bool:
     return value is not None and value is not False and value != [] and value != field.default
 
 
-def _written(query: Query) -> str:
+def _written(query: SelectorQuery) -> str:
     """A query as people write it."""
     ending = "::html" if query.html else "::own" if query.own else ""
     return query.expression + (f"@{query.attribute}" if query.attribute else ending) or "::text"

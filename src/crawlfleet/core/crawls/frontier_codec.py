@@ -4,7 +4,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from crawlfleet.core.network.compression import TooLarge, Unpackable, pack, unpack
+from crawlfleet.core.network.compression import BadCompression, TooLarge, pack, unpack
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.wire.frontier import MOST_ASKED_BYTES, Talk, Told
 
@@ -73,5 +73,5 @@ def _read(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
         if data[:1] == PACKED:
             content = unpack(content, HOW, most_bytes=MOST_ASKED_BYTES)
         return decoder.decode(content)
-    except (msgspec.DecodeError, Unpackable, TooLarge) as error:
+    except (msgspec.DecodeError, BadCompression, TooLarge) as error:
         raise Unreadable(f"what was said about a frontier cannot be read: {error}") from None

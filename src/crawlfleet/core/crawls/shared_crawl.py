@@ -56,7 +56,7 @@ def counted_in(receipts: Mapping[str, Any]) -> dict[Stream, dict[str, int]]:
     return counted
 
 
-class Share(NamedTuple):
+class CrawlShare(NamedTuple):
     """How many hosts an execution may have."""
 
     more: int
@@ -65,7 +65,7 @@ class Share(NamedTuple):
     """So many it should give back, since others have less than their share."""
 
 
-def share_of(execution_id: str, held: Mapping[str, int], free: int) -> Share:
+def share_of(execution_id: str, held: Mapping[str, int], free: int) -> CrawlShare:
     """What is due to one of those that work for a crawl.
 
     `held` says how many hosts each of them has, 0 for one that has none, and `free` how many
@@ -76,7 +76,7 @@ def share_of(execution_id: str, held: Mapping[str, int], free: int) -> Share:
     hosts, workers, mine = sum(held.values()) + free, len(held), held[execution_id]
     most, least = -(-hosts // workers), hosts // workers
     surplus = max(min(mine - part, _lacking(held, part) - free) for part in (most, least))
-    return Share(max(most - mine, 0), max(surplus, 0))
+    return CrawlShare(max(most - mine, 0), max(surplus, 0))
 
 
 def _lacking(held: Mapping[str, int], part: int) -> int:

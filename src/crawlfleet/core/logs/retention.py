@@ -15,7 +15,7 @@ from crawlfleet.model.log import LogSize
 STRETCH_S: Final = 600.0
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
+class LogCut(msgspec.Struct, frozen=True, kw_only=True):
     """What has to go: all before a stretch, and the first lines of it."""
 
     stretch: int
@@ -32,12 +32,12 @@ def start_of(stretch: int) -> float:
     return stretch * STRETCH_S
 
 
-def find_cut(sizes: Mapping[int, LogSize], *, most: float) -> Cut | None:
+def find_cut(sizes: Mapping[int, LogSize], *, most: float) -> LogCut | None:
     """What has to go so that about `most` bytes stay; nothing if all of it may stay."""
     left = most
     for stretch in sorted(sizes, reverse=True):
         size = sizes[stretch]
         if size.bytes > left:
-            return Cut(stretch=stretch, lines=ceil(size.lines * (1 - left / size.bytes)))
+            return LogCut(stretch=stretch, lines=ceil(size.lines * (1 - left / size.bytes)))
         left -= size.bytes
     return None

@@ -17,7 +17,7 @@ LEVEL: Final = 1
 """The quickest: most of the gain for a small part of the time."""
 
 
-class Unpackable(CrawlfleetError):
+class BadCompression(CrawlfleetError):
     """The bytes are not what their encoding says."""
 
 
@@ -40,7 +40,7 @@ def pack(body: bytes, encoding: str) -> bytes:
 
 
 def unpack(body: bytes, encoding: str, *, most_bytes: int) -> bytes:
-    """What was packed; raises `Unpackable`, or `TooLarge` without having unpacked much more."""
+    """What was packed; raises `BadCompression`, or `TooLarge` without having unpacked much more."""
     plain = _unzstd(body, most_bytes) if encoding == "zstd" else _gunzip(body, most_bytes)
     if len(plain) > most_bytes:
         raise TooLarge(f"more than {most_bytes} bytes came out")
@@ -52,9 +52,9 @@ def _unzstd(body: bytes, most_bytes: int) -> bytes:
     try:
         plain = inner.decompress(body, most_bytes + 1)
     except zstd.ZstdError as error:
-        raise Unpackable(f"it is not zstd: {error}") from None
+        raise BadCompression(f"it is not zstd: {error}") from None
     if len(plain) <= most_bytes and not inner.eof:
-        raise Unpackable("it is not zstd: its end is missing")
+        raise BadCompression("it is not zstd: its end is missing")
     return plain
 
 
@@ -63,7 +63,7 @@ def _gunzip(body: bytes, most_bytes: int) -> bytes:
     try:
         plain = inner.decompress(body, most_bytes + 1)
     except zlib.error as error:
-        raise Unpackable(f"it is not gzip: {error}") from None
+        raise BadCompression(f"it is not gzip: {error}") from None
     if len(plain) <= most_bytes and not inner.eof:
-        raise Unpackable("it is not gzip: its end is missing")
+        raise BadCompression("it is not gzip: its end is missing")
     return plain

@@ -14,7 +14,7 @@ FORGOTTEN_AFTER_S: Final = 3600.0
 MINUTE_S: Final = 60.0
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class LockoutStanding(msgspec.Struct, frozen=True, kw_only=True):
     """What is remembered of an address."""
 
     left: float
@@ -26,19 +26,21 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     locked_until: float = 0.0
 
 
-def after_wrong_key(before: Standing | None, *, per_minute: float, now: float) -> Standing:
+def after_wrong_key(
+    before: LockoutStanding | None, *, per_minute: float, now: float
+) -> LockoutStanding:
     """The standing of an address that has just sent a wrong key."""
     if before is None or now - before.at > FORGOTTEN_AFTER_S:
-        before = Standing(left=per_minute, at=now)
+        before = LockoutStanding(left=per_minute, at=now)
     if before.locked_until > now:
         return before
     refilled = min(before.left + (now - before.at) * per_minute / MINUTE_S, per_minute)
     if refilled >= 1.0:
         return msgspec.structs.replace(before, left=refilled - 1.0, at=now)
     lock_s = min(FIRST_LOCK_S * 2.0**before.locks, LONGEST_LOCK_S)
-    return Standing(left=refilled, at=now, locks=before.locks + 1, locked_until=now + lock_s)
+    return LockoutStanding(left=refilled, at=now, locks=before.locks + 1, locked_until=now + lock_s)
 
 
-def locked_for_s(standing: Standing | None, *, now: float) -> float:
+def locked_for_s(standing: LockoutStanding | None, *, now: float) -> float:
     """How long an address has to wait; 0 when it is not locked out."""
     return 0.0 if standing is None else max(standing.locked_until - now, 0.0)

@@ -33,7 +33,7 @@ SEVERITY: Final = (
 NO_NEW_WORK: Final = frozenset({Health.UNHEALTHY, Health.UNREACHABLE})
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class HealthReading(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a node at a heartbeat; `None` is not known, and nothing to complain of."""
 
     cpu: float | None = None
@@ -66,7 +66,7 @@ class _Gauge(NamedTuple):
 def judge(
     conditions: tuple[Condition, ...],
     trend: Trend,
-    reading: Reading,
+    reading: HealthReading,
     settings: HealthSettings,
     *,
     now: float,
@@ -187,7 +187,7 @@ def release_at(node: Node, settings: HealthSettings) -> float | None:
     return min(instants, default=None)
 
 
-def _gauges(reading: Reading, settings: HealthSettings) -> Iterator[_Gauge]:
+def _gauges(reading: HealthReading, settings: HealthSettings) -> Iterator[_Gauge]:
     pressure, weakness = Health.UNHEALTHY, Health.DEGRADED
     yield _above(CPU, pressure, reading.cpu, settings.cpu_limit, "CPU at {:.0%}, limit {:.0%}")
     yield _above(

@@ -35,7 +35,7 @@ class Compound(NamedTuple):
 Chain = tuple[Compound, ...]
 
 
-class Taken(NamedTuple):
+class TakenValue(NamedTuple):
     """A selector, and what is taken of what it matches."""
 
     selector: str
@@ -44,14 +44,14 @@ class Taken(NamedTuple):
     own: bool = False
 
 
-def split(text: str) -> Taken:
+def split(text: str) -> TakenValue:
     """Part the selector from what is taken; the text of an element where nothing is said."""
     found = _TAKEN.search(text)
     if found is None or (found["end"] is not None) != found[0].startswith("::attr"):
-        return Taken(_spelt(text))
+        return TakenValue(_spelt(text))
     selector = _spelt(text[: found.start()])
     what = found["what"]
-    return Taken(selector, found["attribute"], what == "html", what == "own")
+    return TakenValue(selector, found["attribute"], what == "html", what == "own")
 
 
 def chains(selector: str) -> tuple[Chain, ...]:

@@ -21,11 +21,11 @@ from crawlfleet.model.crawl.extraction import (
     ITEMS,
     LONGEST,
     PAGE_URL,
+    ExtractionPlan,
     FieldPlan,
     FieldSpec,
     Language,
-    Plan,
-    Query,
+    SelectorQuery,
     Step,
     ValueType,
 )
@@ -49,7 +49,7 @@ def make_plan(
     item: str | None = None,
     infer_item: bool = True,
     structured: bool = False,
-) -> Plan:
+) -> ExtractionPlan:
     """The plan; raises `InvalidRequest` with every problem when it cannot be made.
 
     With an `item`, each of its matches is an item, and the selectors are its fields. Without one,
@@ -61,16 +61,16 @@ def make_plan(
         group = reader.item(item, selectors)
         if reader.problems or group is None:
             raise InvalidRequest(reader.problems)
-        return Plan(groups=(group,), structured=structured)
+        return ExtractionPlan(groups=(group,), structured=structured)
     fields = reader.fields(selectors, SELECTORS, Language.CSS, depth=1)
     if reader.problems:
         raise InvalidRequest(reader.problems)
     groups = tuple(field for field in fields if field.fields)
     may_be_inferred = infer_item and len(fields) > 1 and not groups
     if may_be_inferred and all(_may_contain(field) for field in fields):
-        return Plan(flat=fields, structured=structured)
+        return ExtractionPlan(flat=fields, structured=structured)
     page = tuple(field for field in fields if not field.fields)
-    return Plan(groups=groups, page=page, structured=structured)
+    return ExtractionPlan(groups=groups, page=page, structured=structured)
 
 
 class _Reader:
@@ -149,7 +149,12 @@ class _Reader:
         return self._group(name, spec, at, query, inner, depth)
 
     def _plain(
-        self, name: str, spec: FieldSpec, at: str, query: Query, inner: tuple[Step, ...] | None
+        self,
+        name: str,
+        spec: FieldSpec,
+        at: str,
+        query: SelectorQuery,
+        inner: tuple[Step, ...] | None,
     ) -> FieldPlan:
         if spec.regex is not None:
             self._check_pattern(spec.regex, at)
@@ -177,7 +182,7 @@ class _Reader:
         name: str,
         spec: FieldSpec,
         at: str,
-        query: Query,
+        query: SelectorQuery,
         inner: tuple[Step, ...] | None,
         depth: int,
     ) -> FieldPlan:
@@ -216,7 +221,7 @@ class _Reader:
                     f"{field.query.language}",
                 )
 
-    def _query(self, spec: FieldSpec, at: str, language: Language) -> Query | None:
+    def _query(self, spec: FieldSpec, at: str, language: Language) -> SelectorQuery | None:
         written = [
             (key, text)
             for key in ("select", "css", "xpath")
@@ -244,7 +249,7 @@ class _Reader:
             self._wrong(f"{at}.attr", f"has no meaning in {language}", "put it into the expression")
         return self._xpath(text, place) if language is Language.XPATH else self._json(text, place)
 
-    def _css(self, text: str, spec: FieldSpec, at: str) -> Query | None:
+    def _css(self, text: str, spec: FieldSpec, at: str) -> SelectorQuery | None:
         taken = css.split(text)
         if spec.attr is not None and (taken.attribute or taken.html or taken.own):
             self._wrong(at, "says twice what is taken", "leave `attr` out")
@@ -260,7 +265,7 @@ class _Reader:
                     value=text,
                 )
                 return None
-        return Query(
+        return SelectorQuery(
             language=Language.CSS,
             expression=taken.selector,
             attribute=taken.attribute or spec.attr,
@@ -272,7 +277,7 @@ class _Reader:
         if problem := pattern_problem(pattern):
             self._wrong(f"{at}.regex", problem, REMEDY)
 
-    def _xpath(self, text: str, at: str) -> Query | None:
+    def _xpath(self, text: str, at: str) -> SelectorQuery | None:
         from lxml import etree
 
         try:
@@ -280,11 +285,15 @@ class _Reader:
         except (etree.XPathSyntaxError, ValueError) as error:
             self._wrong(at, f"is no XPath: {error}", "correct it", value=text)
             return None
-        return Query(language=Language.XPATH, expression=text)
+        return SelectorQuery(language=Language.XPATH, expression=text)
 
-    def _json(self, text: str, at: str) -> Query | None:
+    def _json(self, text: str, at: str) -> SelectorQuery | None:
         path = self._path(text, at)
-        return None if path is None else Query(language=Language.JSON, expression=text, path=path)
+        return (
+            None
+            if path is None
+            else SelectorQuery(language=Language.JSON, expression=text, path=path)
+        )
 
     def _inner(self, spec: FieldSpec, at: str) -> tuple[Step, ...] | None:
         """The path through JSON in a text, where one stands beside another query."""
@@ -308,7 +317,7 @@ def _path_of(at: str) -> str:
     return at.removeprefix(f"{SELECTORS}.").replace(".fields.", ".")
 
 
-def _takes_text(query: Query) -> bool:
+def _takes_text(query: SelectorQuery) -> bool:
     return bool(query.attribute or query.html or query.own)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.model.crawl.extraction import FieldPlan, Language, Plan
+from crawlfleet.model.crawl.extraction import ExtractionPlan, FieldPlan, Language
 
 _NAME: Final = r"[A-Za-z_][\w.-]*"
 _TEXT: Final = r"(?:\"[^\"]*\"|'[^']*')"
@@ -32,13 +32,13 @@ def is_harmless(expression: str) -> bool:
     return _HARMLESS.fullmatch(expression.strip()) is not None
 
 
-def needs_care(plan: Plan) -> bool:
+def needs_care(plan: ExtractionPlan) -> bool:
     """Whether there is a page on which the plan takes very long."""
     fields = (*plan.flat, *plan.groups, *plan.page)
     return any(_is_dear(field) for field in fields)
 
 
-def without_xpath(plan: Plan) -> Plan:
+def without_xpath(plan: ExtractionPlan) -> ExtractionPlan:
     """The same plan, where no XPath finds anything."""
     return msgspec.structs.replace(
         plan,

@@ -24,7 +24,7 @@ from crawlfleet.core.placement.filters import (
     resource_reasons,
 )
 from crawlfleet.core.placement.fleet import Fleet
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.model.explanation import SIZE, Cause, Explanation, NodeVerdict, Reason
 from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
@@ -47,7 +47,7 @@ _WORDS: Final = {
 def explain(
     requirement: Requirement,
     fleet: Fleet,
-    rules: Rules,
+    rules: PlacementRules,
     *,
     project_id: str = "",
     most_details: int = MOST_DETAILS,
@@ -113,7 +113,7 @@ def reasons_against(
     node: Node,
     requirement: Requirement,
     fleet: Fleet,
-    rules: Rules,
+    rules: PlacementRules,
     *,
     project_id: str = "",
     names_projects: bool = True,

@@ -9,8 +9,8 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crawlfleet.core.placement.project_queues import Lines
-from crawlfleet.core.placement.queue import Group, ReadyQueue
+from crawlfleet.core.placement.project_queues import ProjectQueues
+from crawlfleet.core.placement.queue import ReadyQueue, TaskGroup
 from crawlfleet.core.placement.quota import UNBOUNDED, room_for
 from crawlfleet.core.placement.resources import demanded
 from crawlfleet.core.placement.tenancy import Tenancy, Tenant, dominant_share
@@ -22,7 +22,7 @@ GRAIN: Final = 0.005
 """How much of the fleet a project may be given at once, beyond what makes it level."""
 
 
-class Turn:
+class ProjectShare:
     """A project's part in a plan: what it is offered next, and what it was given so far."""
 
     def __init__(self, line: ReadyQueue, tenant: Tenant, *, ageing_s: float) -> None:
@@ -30,7 +30,7 @@ class Turn:
         self.tenant = tenant
         self._closed: set[int] = set()
         self._groups = line.groups(self._closed, ageing_s=ageing_s)
-        self._group: Group | None = None
+        self._group: TaskGroup | None = None
         self._taken = 0
         self._room = 0
 
@@ -76,35 +76,35 @@ class Turn:
             self._group = None
 
 
-class Turns:
+class FairShare:
     """All projects that have tasks ready, in the order in which they are served."""
 
     def __init__(
         self,
-        lines: Lines,
+        lines: ProjectQueues,
         tenancy: Tenancy,
         *,
         ageing_s: float,
         totals: Callable[[], Sequence[float]],
     ) -> None:
         """`totals` are what the fleet has of each resource, in millionths."""
-        self._heap: list[tuple[float, float, str, Turn]] = []
+        self._heap: list[tuple[float, float, str, ProjectShare]] = []
         self._totals = totals() if len(lines.projects()) > 1 else ()
         for project_id, line in lines:
             tenant = tenancy.tenant(project_id).copy()
             tenant.served = max(tenant.served, tenancy.clock)
-            self.put_back(Turn(line, tenant, ageing_s=ageing_s))
+            self.put_back(ProjectShare(line, tenant, ageing_s=ageing_s))
 
-    def next(self) -> Turn | None:
+    def next(self) -> ProjectShare | None:
         """The project that comes next; it is left out until it is put back."""
         return heapq.heappop(self._heap)[3] if self._heap else None
 
-    def put_back(self, turn: Turn) -> None:
+    def put_back(self, turn: ProjectShare) -> None:
         """Let a project have further turns."""
         tenant = turn.tenant
         heapq.heappush(self._heap, (self._share(tenant), tenant.served, tenant.id, turn))
 
-    def portion(self, turn: Turn, demand: Resources) -> int:
+    def portion(self, turn: ProjectShare, demand: Resources) -> int:
         """How many tasks with such a demand a project may be given before another's turn."""
         if not self._heap:
             return UNBOUNDED

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from crawlfleet.core.placement.columns import Floats, NodeColumns, Rows
 from crawlfleet.core.placement.explanation import explain
-from crawlfleet.core.placement.fair_share import Turns
+from crawlfleet.core.placement.fair_share import FairShare
 from crawlfleet.core.placement.filters import OPEN, Pairs, filter_names, sorted_pairs
 from crawlfleet.core.placement.fleet import Fleet
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.core.placement.resources import demand_of
-from crawlfleet.core.placement.rules import Rules, default_rules
+from crawlfleet.core.placement.rules import PlacementRules, default_rules
 from crawlfleet.core.placement.strategies import Ranking, least_loaded
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.placement.warming import Making, hopeful
@@ -39,9 +39,9 @@ WARM: Final = 0.5
 
 __all__ = [
     "Explanation",
-    "Plan",
+    "PlacementPlan",
+    "PlacementRules",
     "Rejections",
-    "Rules",
     "default_rules",
     "experience_of",
     "explain",
@@ -75,7 +75,7 @@ class Rejections(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PlacementPlan:
     """A proposal: it holds only as long as the store agrees when it is committed."""
 
     assignments: list[tuple[str, str]] = field(default_factory=list)
@@ -113,9 +113,9 @@ def _capabilities(task: Task) -> dict[str, Any]:
 
 
 def plan(
-    queue: Lines,
+    queue: ProjectQueues,
     fleet: Fleet,
-    rules: Rules,
+    rules: PlacementRules,
     *,
     now: float,
     seed: int,
@@ -124,7 +124,7 @@ def plan(
     making: Making | None = None,
     patience_s: float = 0.0,
     reasons: bool = True,
-) -> Plan:
+) -> PlacementPlan:
     """Place at most `limit` tasks. Changes nothing that it is given; the same seed and the same
     history give the same plan. A strategy that is not known counts as the default. Without a
     tenancy all projects are alike. For the nodes that have its environment, or are `making` it, a
@@ -135,7 +135,7 @@ def plan(
     drawing.hold(queue, making or {}, now=now, patience_s=patience_s)
     made = drawing.plan
     left_over: dict[Requirement, str] = {}
-    turns = Turns(queue, tenancy or Tenancy(), ageing_s=rules.ageing_s, totals=fleet.totals)
+    turns = FairShare(queue, tenancy or Tenancy(), ageing_s=rules.ageing_s, totals=fleet.totals)
     while len(made.assignments) < limit and (turn := turns.next()):
         requirement = turn.requirement()
         if requirement is None:
@@ -165,8 +165,8 @@ def plan(
 class _Drawing:
     """A plan while it is being made."""
 
-    def __init__(self, fleet: Fleet, rules: Rules, seed: int) -> None:
-        self.plan = Plan()
+    def __init__(self, fleet: Fleet, rules: PlacementRules, seed: int) -> None:
+        self.plan = PlacementPlan()
         self.placed: dict[Requirement, int] = {}
         self._fleet = fleet
         self._rules = rules
@@ -178,7 +178,7 @@ class _Drawing:
         self._known_holds: dict[tuple[Requirement, str], float] = {}
         self._ready: dict[str, NDArray[np.bool_]] = {}
 
-    def hold(self, queue: Lines, making: Making, *, now: float, patience_s: float) -> None:
+    def hold(self, queue: ProjectQueues, making: Making, *, now: float, patience_s: float) -> None:
         """Let what needs an environment wait for the nodes that have it, for a while."""
 
         def until(requirement: Requirement, project_id: str) -> float:

@@ -11,7 +11,7 @@ from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.task import Requirement
 
 
-class Lines:
+class ProjectQueues:
     """The queues of all projects that have tasks ready."""
 
     def __init__(self) -> None:

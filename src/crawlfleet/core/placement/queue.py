@@ -63,7 +63,7 @@ class Band:
         self.waiting -= 1
 
 
-class Lane:
+class QueueLane:
     """Tasks of one band, requirement and category, by rank.
 
     `front` is sorted: what has been looked at. The rest is a heap. Removed tasks stay until they
@@ -110,12 +110,12 @@ class Backlog:
     def __init__(self, requirement: Requirement, key: int) -> None:
         self.requirement = requirement
         self.key = key
-        self.bands: dict[int, dict[str, Lane]] = {}
+        self.bands: dict[int, dict[str, QueueLane]] = {}
         self.order: list[int] = []
         """The bands that have tasks, sorted."""
         self.live = 0
 
-    def lane(self, band: int, category: str) -> Lane:
+    def lane(self, band: int, category: str) -> QueueLane:
         """The lane for such tasks, made when it is missing."""
         lanes = self.bands.get(band)
         if lanes is None:
@@ -123,7 +123,7 @@ class Backlog:
             insort(self.order, band)
         lane = lanes.get(category)
         if lane is None:
-            lane = lanes[category] = Lane()
+            lane = lanes[category] = QueueLane()
         return lane
 
     def forget_lane(self, band: int, category: str) -> None:
@@ -156,14 +156,14 @@ class _Waiting(NamedTuple):
 class _Portion(NamedTuple):
     """A stretch of a lane that one round of a band offers."""
 
-    lane: Lane
+    lane: QueueLane
     start: int
     stop: int
     served: int
     """How much the lane's category was served before this stretch."""
 
 
-class Group:
+class TaskGroup:
     """Tasks of one band that ask for the same: as many of the first as wanted may be taken."""
 
     __slots__ = ("_is_live", "_portions", "key", "requirement", "size")
@@ -288,7 +288,7 @@ class ReadyQueue:
         """When a task that waits here was made."""
         return self._tasks[task_id].created_at
 
-    def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[Group]:
+    def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[TaskGroup]:
         """What to place, first things first; nothing is removed from the queue.
 
         The caller adds a group's `key` to `closed` to be offered no more of its requirement. It
@@ -311,7 +311,9 @@ class ReadyQueue:
                 if backlog.key not in closed and place < len(backlog.order):
                     heapq.heappush(heads, (backlog.order[place], backlog.key, backlog))
 
-    def _band_groups(self, band: int, backlogs: list[Backlog], closed: set[int]) -> Iterator[Group]:
+    def _band_groups(
+        self, band: int, backlogs: list[Backlog], closed: set[int]
+    ) -> Iterator[TaskGroup]:
         categories = self._bands[band].categories.values()
         if sum(each.waiting > 0 for each in categories) > 1:
             yield from self._rounds(band, backlogs, closed)
@@ -324,17 +326,17 @@ class ReadyQueue:
         whole.sort(key=lambda group: group[0])
         for _, backlog, portions in whole:
             if backlog.key not in closed:
-                yield Group(backlog, portions, self._is_live)
+                yield TaskGroup(backlog, portions, self._is_live)
 
-    def _rounds(self, band: int, backlogs: list[Backlog], closed: set[int]) -> Iterator[Group]:
+    def _rounds(self, band: int, backlogs: list[Backlog], closed: set[int]) -> Iterator[TaskGroup]:
         """Offer each category its share of a round, then a round twice as large, to the end."""
-        by_category: dict[str, list[tuple[Backlog, Lane]]] = {}
+        by_category: dict[str, list[tuple[Backlog, QueueLane]]] = {}
         for backlog in backlogs:
             for category, lane in backlog.bands[band].items():
                 by_category.setdefault(category, []).append((backlog, lane))
         turns = self._bands[band].categories
         served = {category: turns[category].served for category in by_category}
-        offered: dict[Lane, int] = {}
+        offered: dict[QueueLane, int] = {}
         turn = max(FIRST_TURN, *map(len, by_category.values()))
         level = min(served.values()) + turn
         while by_category:
@@ -362,7 +364,7 @@ class ReadyQueue:
 
     def _by_requirement(
         self, portions: list[tuple[Backlog, _Portion]], closed: set[int]
-    ) -> Iterator[Group]:
+    ) -> Iterator[TaskGroup]:
         """The groups of a round: the category that was served least goes first."""
         portions.sort(key=lambda pair: pair[0].key)
         groups = []
@@ -376,7 +378,7 @@ class ReadyQueue:
         groups.sort(key=lambda group: group[0])
         for _, backlog, stretches in groups:
             if backlog.key not in closed:
-                yield Group(backlog, stretches, self._is_live)
+                yield TaskGroup(backlog, stretches, self._is_live)
 
     def _is_live(self, entry: Entry) -> bool:
         task = self._tasks.get(entry[1])

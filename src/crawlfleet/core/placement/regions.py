@@ -109,7 +109,7 @@ _CLOUDS: Final = """
     brazilsouth:br,-23.5,-46.6 australiaeast:au,-33.9,151.2 canadacentral:ca,43.7,-79.4"""
 
 
-class Place(NamedTuple):
+class GeoPlace(NamedTuple):
     """A point on the map, and the areas it is or lies in, the smallest first."""
 
     latitude: float
@@ -117,7 +117,7 @@ class Place(NamedTuple):
     areas: tuple[str, ...]
 
 
-def locate(name: str) -> Place | None:
+def locate(name: str) -> GeoPlace | None:
     """Where a region is; `None` when nobody knows."""
     parts = name.strip().lower().replace("_", "-").replace(" ", "-").split("-")
     if len(parts[-1]) > 1 and parts[-1][-1].isdigit():
@@ -147,7 +147,7 @@ def distance_km(region: str | None, target: str | None) -> float:
     return haversine_km(here, there)
 
 
-def haversine_km(a: Place, b: Place) -> float:
+def haversine_km(a: GeoPlace, b: GeoPlace) -> float:
     """The way between two points along the surface of the Earth."""
     north = radians(b.latitude - a.latitude)
     east = radians(b.longitude - a.longitude)
@@ -156,17 +156,17 @@ def haversine_km(a: Place, b: Place) -> float:
     return 2 * EARTH_RADIUS_KM * asin(min(1.0, sqrt(height + width)))
 
 
-def _all_places() -> dict[str, Place]:
-    places = {area: Place(*middle, (area,)) for area, middle in _AREAS.items()}
+def _all_places() -> dict[str, GeoPlace]:
+    places = {area: GeoPlace(*middle, (area,)) for area, middle in _AREAS.items()}
     for area, countries in _COUNTRIES.items():
         for entry in countries.split():
             latitude, longitude = entry[2:].split(",")
-            places[entry[:2]] = Place(float(latitude), float(longitude), (entry[:2], area))
+            places[entry[:2]] = GeoPlace(float(latitude), float(longitude), (entry[:2], area))
     for entry in _CLOUDS.split():
         name, _, rest = entry.partition(":")
         country, latitude, longitude = rest.split(",")
         areas = (name, *places[country].areas)
-        places[name] = Place(float(latitude), float(longitude), areas)
+        places[name] = GeoPlace(float(latitude), float(longitude), areas)
     return places
 
 

@@ -8,7 +8,7 @@ from crawlfleet.core.placement.strategies import BUILT_IN, Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PlacementRules:
     """How tasks are placed; plug-ins add to `strategies` and `filters` by name."""
 
     default_strategy: str = "least_loaded"
@@ -24,9 +24,9 @@ def default_rules(
     strategies: Mapping[str, Strategy] | None = None,
     filters: Mapping[str, UserFilter] | None = None,
     ageing_s: float = 600.0,
-) -> Rules:
+) -> PlacementRules:
     """The built-in strategies with those of plug-ins beside them; a plug-in may replace one."""
-    return Rules(
+    return PlacementRules(
         default_strategy=default_strategy,
         strategies={**BUILT_IN, **(strategies or {})},
         filters=dict(filters or {}),

@@ -11,7 +11,7 @@ from typing import Final
 
 from crawlfleet.core.placement.filters import class_of, closed_by
 from crawlfleet.core.placement.fleet import Fleet
-from crawlfleet.core.placement.rules import Rules
+from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.model.bundle import CAPABILITY, Bundle
 from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
@@ -24,7 +24,12 @@ Making = Mapping[str, Collection[str]]
 
 
 def hopeful(
-    requirement: Requirement, fleet: Fleet, rules: Rules, making: Making, *, project_id: str = ""
+    requirement: Requirement,
+    fleet: Fleet,
+    rules: PlacementRules,
+    making: Making,
+    *,
+    project_id: str = "",
 ) -> list[str]:
     """The nodes that have the environment, or make it now, and could take the task if they had
     room."""
@@ -38,7 +43,7 @@ def hopeful(
 def to_ask_for_work(
     requirement: Requirement,
     fleet: Fleet,
-    rules: Rules,
+    rules: PlacementRules,
     making: Making,
     *,
     tasks: int,

@@ -53,14 +53,14 @@ _NOT_YET: Final = 202
 """Accepted, and no page yet: some walls say so while they look at a visitor."""
 
 
-class Pause(NamedTuple):
+class HostPause(NamedTuple):
     """A host is left alone until then, beyond its usual delay."""
 
     until: float
     reason: str
 
 
-class Share(NamedTuple):
+class HostShare(NamedTuple):
     """How much of a domain or an address one process may ask."""
 
     delay_s: float
@@ -68,12 +68,12 @@ class Share(NamedTuple):
     concurrency: int
 
 
-def share_of(politeness: Politeness, hosts: int | None, workers: int) -> Share | None:
+def share_of(politeness: Politeness, hosts: int | None, workers: int) -> HostShare | None:
     """What a process may ask of neighbours that are treated as so many hosts, when `workers` of
     them crawl; `None` when there is no limit. Each gets its part: together they ask no oftener."""
     if hosts is None:
         return None
-    return Share(
+    return HostShare(
         delay_s=politeness.delay_s / hosts * workers,
         concurrency=max(1, politeness.concurrency * hosts // workers),
     )
@@ -156,7 +156,7 @@ class HostClock:
         latency_s: float,
         retry_after_s: float | None,
         now: float,
-    ) -> Pause | None:
+    ) -> HostPause | None:
         """A request has ended so: give its slot back, and learn from it what makes us slower. The
         pause that begins with it, if any, to be told of."""
         if self.in_flight:
@@ -229,12 +229,12 @@ class HostClock:
             if self._penalty < max(self._floor, _NO_PENALTY_S):
                 self._penalty = 0.0
 
-    def _overloaded(self, status: int, now: float) -> Pause:
+    def _overloaded(self, status: int, now: float) -> HostPause:
         worse = max(2.0 * self._penalty, 2.0 * self._floor, _FIRST_PENALTY_S)
         self._penalty = max(min(worse, self._politeness.max_delay_s), self._floor)
         return self._pause(now, self._penalty, f"answered {status}")
 
-    def _failed(self, outcome: Outcome, now: float) -> Pause:
+    def _failed(self, outcome: Outcome, now: float) -> HostPause:
         self.failures += 1
         if self.failures < GIVE_UP_AFTER:
             longest = max(self._politeness.max_delay_s, _FIRST_FAILURE_PAUSE_S)
@@ -245,7 +245,7 @@ class HostClock:
         reason = f"given up for a while: failed {self.failures} times in a row ({outcome})"
         return self._pause(now, seconds, reason)
 
-    def _told(self, seconds: float, now: float) -> Pause | None:
+    def _told(self, seconds: float, now: float) -> HostPause | None:
         if now + min(seconds, LONGEST_RETRY_AFTER_S) <= self.next_at:
             return None
         if seconds > LONGEST_RETRY_AFTER_S:
@@ -253,7 +253,7 @@ class HostClock:
             return self._pause(now, LONGEST_RETRY_AFTER_S, reason)
         return self._pause(now, seconds, f"Retry-After of {seconds:g} s")
 
-    def _pause(self, now: float, seconds: float, reason: str) -> Pause:
+    def _pause(self, now: float, seconds: float, reason: str) -> HostPause:
         self._began = now
         self.next_at = max(self.next_at, now + seconds)
-        return Pause(self.next_at, reason)
+        return HostPause(self.next_at, reason)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.model.crawl.politeness_entry import Entry, Hold, Turn, User
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry, LedgerHold, LedgerTurn, User
 from crawlfleet.model.wire.politeness import (
     KeyUse,
     LedgerAsk,
@@ -62,20 +62,20 @@ def keys_of(ask: LedgerAsk) -> set[str]:
 
 
 def exchange(
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, LedgerEntry],
     ask: LedgerAsk,
     *,
     name: str,
     now: float,
     born: float,
     living: Living,
-) -> tuple[dict[str, Entry], LedgerTold]:
+) -> tuple[dict[str, LedgerEntry], LedgerTold]:
     """What becomes of the keys that a message is about, and what to answer.
 
     A ledger knows nothing of what was granted until it was `born`: a key that is new to it is
     left alone until such a window must be over, and for its delay after that.
     """
-    fresh = Entry(last_at=born + AHEAD_S + ALONE_S)
+    fresh = LedgerEntry(last_at=born + AHEAD_S + ALONE_S)
     book = {key: entries.get(key, fresh) for key in keys_of(ask)}
     for pause in ask.pauses:
         book[pause.key] = paused(book[pause.key], pause.for_s, pause.why, now)
@@ -92,7 +92,7 @@ def exchange(
     return book, LedgerTold(windows=tuple(windows.values()), refusals=tuple(refusals))
 
 
-def paused(entry: Entry, for_s: float, why: str, now: float) -> Entry:
+def paused(entry: LedgerEntry, for_s: float, why: str, now: float) -> LedgerEntry:
     """The key is left alone for so long, if it is not already for longer."""
     until = now + min(max(for_s, 0.0), LONGEST_PAUSE_S)
     if until <= entry.paused_until:
@@ -100,7 +100,7 @@ def paused(entry: Entry, for_s: float, why: str, now: float) -> Entry:
     return msgspec.structs.replace(entry, paused_until=until, pause=why)
 
 
-def returned(entry: Entry, back: Return, name: str, now: float) -> Entry:
+def returned(entry: LedgerEntry, back: Return, name: str, now: float) -> LedgerEntry:
     """An engine says how far it used its window."""
     if back.started_ago_s is not None:
         entry = _started(entry, now - back.started_ago_s)
@@ -117,7 +117,7 @@ def returned(entry: Entry, back: Return, name: str, now: float) -> Entry:
     return msgspec.structs.replace(entry, holds=tuple(holds))
 
 
-def use(key: str, entry: Entry, now: float) -> KeyUse:
+def use(key: str, entry: LedgerEntry, now: float) -> KeyUse:
     """What people are told of a key."""
     return KeyUse(
         key=key,
@@ -133,7 +133,7 @@ def use(key: str, entry: Entry, now: float) -> KeyUse:
     )
 
 
-def _started(entry: Entry, at: float) -> Entry:
+def _started(entry: LedgerEntry, at: float) -> LedgerEntry:
     return msgspec.structs.replace(
         entry,
         last_at=max(entry.last_at, at),
@@ -142,7 +142,12 @@ def _started(entry: Entry, at: float) -> Entry:
 
 
 def _grant(
-    book: dict[str, Entry], want: Want, name: str, now: float, longest_s: float, living: Living
+    book: dict[str, LedgerEntry],
+    want: Want,
+    name: str,
+    now: float,
+    longest_s: float,
+    living: Living,
 ) -> dict[str, Window] | Refused:
     """Windows for all keys of a want, or why not; `book` is changed either way."""
     offers: dict[str, _Offer] = {}
@@ -188,7 +193,7 @@ def _grant(
     return windows
 
 
-def _tidied(entry: Entry, user: User, now: float, living: Living) -> Entry:
+def _tidied(entry: LedgerEntry, user: User, now: float, living: Living) -> LedgerEntry:
     """Without what is over, and with the one who asks among the users. Who is gone counts for as
     long as its window, and its delay once more: after that the others have all of the key."""
     users = [each for each in entry.users if each.until > now and each.name != user.name]
@@ -213,7 +218,7 @@ def _tidied(entry: Entry, user: User, now: float, living: Living) -> Entry:
     )
 
 
-def _offer(entry: Entry, name: str, host: str, now: float, most: int) -> _Offer | _No:
+def _offer(entry: LedgerEntry, name: str, host: str, now: float, most: int) -> _Offer | _No:
     """What a key has to give to one who asks now, and has use for so many permits at `most`."""
     if entry.paused_until > now:
         return _No(entry.paused_until, entry.pause, is_pause=True)
@@ -249,28 +254,28 @@ def _offer(entry: Entry, name: str, host: str, now: float, most: int) -> _Offer 
     return _Offer(start, start + length_s, permits)
 
 
-def _is(turn: Turn, name: str, host: str) -> bool:
+def _is(turn: LedgerTurn, name: str, host: str) -> bool:
     return turn.name == name and turn.host == host
 
 
-def _queued(entry: Entry, name: str, host: str, now: float) -> Entry:
+def _queued(entry: LedgerEntry, name: str, host: str, now: float) -> LedgerEntry:
     since = next((turn.since for turn in entry.queue if _is(turn, name, host)), now)
     others = (turn for turn in entry.queue if not _is(turn, name, host))
-    queue = sorted((*others, Turn(since, name, host, now)), key=_place)
+    queue = sorted((*others, LedgerTurn(since, name, host, now)), key=_place)
     return msgspec.structs.replace(entry, queue=tuple(queue))
 
 
-def _place(turn: Turn) -> tuple[float, str, str]:
+def _place(turn: LedgerTurn) -> tuple[float, str, str]:
     return turn.since, turn.name, turn.host
 
 
 def _held(
-    entry: Entry, name: str, host: str, end: float, permits: int, longest_s: float
-) -> tuple[Entry, float]:
+    entry: LedgerEntry, name: str, host: str, end: float, permits: int, longest_s: float
+) -> tuple[LedgerEntry, float]:
     """With the window, and when it ends: not before one that was granted already."""
     mine = next((hold.until for hold in entry.holds if hold.name == name), 0.0)
     until = max(mine, end)
-    hold = Hold(name, until, permits, until + longest_s)
+    hold = LedgerHold(name, until, permits, until + longest_s)
     others = tuple(each for each in entry.holds if each.name != name)
     queue = tuple(turn for turn in entry.queue if not _is(turn, name, host))
     return msgspec.structs.replace(entry, holds=(*others, hold), queue=queue), until

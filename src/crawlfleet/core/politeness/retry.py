@@ -25,14 +25,14 @@ _PASSING_STATUS: Final = frozenset({408, 425, 429})
 _LASTING_SERVER_ERRORS: Final = frozenset({501, 505, 506, 508, 510, 511})
 
 
-class Again(NamedTuple):
+class RetryUrl(NamedTuple):
     """Visit it again, not before `due`."""
 
     due: float
     reason: str
 
 
-class GiveUp(NamedTuple):
+class GiveUpUrl(NamedTuple):
     """It stays as it is."""
 
     reason: str
@@ -53,7 +53,7 @@ def decide(
     retry_after_s: float | None,
     now: float,
     chance: float,
-) -> Again | GiveUp:
+) -> RetryUrl | GiveUpUrl:
     """The verdict after attempt number `attempt` (from 1); `chance` in [0, 1) is the jitter.
 
     Waits double from `retry_delay_s`, each a quarter shorter or longer by chance, so that the
@@ -61,16 +61,16 @@ def decide(
     """
     if not may_pass(outcome, status):
         what = f"{outcome} {status}" if status else f"{outcome}"
-        return GiveUp(f"{what} does not pass by waiting")
+        return GiveUpUrl(f"{what} does not pass by waiting")
     if attempt > politeness.retries:
-        return GiveUp(f"failed {attempt} times (politeness.retries {politeness.retries})")
+        return GiveUpUrl(f"failed {attempt} times (politeness.retries {politeness.retries})")
     wait = min(politeness.retry_delay_s * 2.0 ** min(attempt - 1, 60), LONGEST_WAIT_S)
     wait *= 1.0 + _SPREAD * (2.0 * chance - 1.0)
     reason = f"try {attempt + 1} of {politeness.retries + 1} after {outcome}"
     if retry_after_s is not None and retry_after_s > wait:
         wait = min(retry_after_s, LONGEST_RETRY_AFTER_S)
         reason += f", as the site asked (Retry-After {retry_after_s:g} s)"
-    return Again(now + wait, reason)
+    return RetryUrl(now + wait, reason)
 
 
 def may_pass(outcome: Outcome, status: int) -> bool:

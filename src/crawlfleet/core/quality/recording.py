@@ -38,7 +38,7 @@ def failed_by_items(task: Task) -> bool:
     )
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class QualityRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the items of a task came to, for the commit of its end."""
 
     id: str
@@ -63,7 +63,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QualitySummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As much of it as stands in the task's result."""
 
     verdict: Verdict
@@ -78,9 +78,9 @@ def told(judgement: Judgement) -> str:
     return judgement.words[:LONGEST_WORDS].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def in_result(judged: Judged) -> Quality:
+def in_result(judged: QualityRecord) -> QualitySummary:
     """What the result of the task says of it."""
-    return Quality(
+    return QualitySummary(
         verdict=judged.judgement.verdict,
         series=judged.series,
         on_drift=judged.on_drift,
@@ -89,7 +89,7 @@ def in_result(judged: Judged) -> Quality:
     )
 
 
-def signed(change: Change, judged: Judged, *, now: float) -> Change:
+def signed(change: Change, judged: QualityRecord, *, now: float) -> Change:
     """The change that ends a task, with what is kept of its items and who should be told."""
     (task,) = change.tasks
     bad = not judged.judgement.is_good

@@ -12,7 +12,7 @@ import msgspec
 
 from crawlfleet.core.quality.recording import (
     NOT_AS_EXPECTED,
-    Judged,
+    QualityRecord,
     in_result,
     signed,
 )
@@ -25,7 +25,7 @@ from crawlfleet.core.tasks.lifecycle import (
     move_task,
     task_moved,
 )
-from crawlfleet.core.tasks.recovery import GiveUp, after_failure, first_failure
+from crawlfleet.core.tasks.recovery import GiveUpTask, after_failure, first_failure
 from crawlfleet.core.tasks.results import result_of
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
@@ -134,7 +134,7 @@ def succeed(
     now: float,
     begun_at: float | None = None,
     under: str | None = None,
-    judged: Judged | None = None,
+    judged: QualityRecord | None = None,
 ) -> Change | None:
     """The work is done: record its result; `None` when it is stale.
 
@@ -346,7 +346,7 @@ def _recovered(
     if lease.task.retry_policy.max_total_s is not None:
         error = msgspec.structs.replace(error, first_at=first_failure(lease.task, now))
     counters = {"retry_count": verdict.retry_count, "loss_count": verdict.loss_count}
-    if isinstance(verdict, GiveUp):
+    if isinstance(verdict, GiveUpTask):
         timed_out = error.error_class is ErrorClass.TIMEOUT
         return _move(
             lease,

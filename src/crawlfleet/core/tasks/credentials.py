@@ -36,7 +36,7 @@ _HOLE: Final = "\ue000"
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)([^?#]*)(\??[^#]*)(.*)", re.DOTALL)
 
 
-class Place(NamedTuple):
+class CredentialField(NamedTuple):
     """A field that may refer to secrets."""
 
     field: str
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     """The name of the header that it is, in lower case; else it is a URL."""
 
 
-def places(task_type: str, parameters: Mapping[str, Any]) -> Iterator[Place]:
+def places(task_type: str, parameters: Mapping[str, Any]) -> Iterator[CredentialField]:
     """The fields of a task that may refer to secrets."""
     if task_type == "http_fetch":
         yield from _headers("headers", parameters.get("headers"))
@@ -55,10 +55,10 @@ def places(task_type: str, parameters: Mapping[str, Any]) -> Iterator[Place]:
     sinks = parameters.get("sinks")
     for number, sink in enumerate(sinks if isinstance(sinks, list) else ()):
         if isinstance(sink, dict) and isinstance(url := sink.get("url"), str):
-            yield Place(f"sinks[{number}].url", url)
+            yield CredentialField(f"sinks[{number}].url", url)
     if isinstance(fetching := parameters.get("fetching"), dict):
         if isinstance(proxy := fetching.get("proxy"), str):
-            yield Place("fetching.proxy", proxy)
+            yield CredentialField("fetching.proxy", proxy)
         yield from _headers("fetching.headers", fetching.get("headers"))
 
 
@@ -158,13 +158,13 @@ def filled_fetching(fetching: Fetching, secrets: Mapping[str, str]) -> Fetching:
     )
 
 
-def _headers(field: str, headers: Any) -> Iterator[Place]:
+def _headers(field: str, headers: Any) -> Iterator[CredentialField]:
     for name, value in headers.items() if isinstance(headers, dict) else ():
         if isinstance(value, str):
-            yield Place(f"{field}.{name}", value, str(name).lower())
+            yield CredentialField(f"{field}.{name}", value, str(name).lower())
 
 
-def _written_out(place: Place, is_template: bool) -> Iterator[FieldProblem]:
+def _written_out(place: CredentialField, is_template: bool) -> Iterator[FieldProblem]:
     text = REFERENCE.sub(_HOLE, place.text.replace("$${", "${") if is_template else place.text)
 
     def is_hidden(value: str) -> bool:
@@ -198,7 +198,7 @@ def _passwords(match: re.Match[str]) -> Iterator[str]:
         yield authority.partition(":")[2]
 
 
-def _parts(place: Place, text: str) -> re.Match[str] | None:
+def _parts(place: CredentialField, text: str) -> re.Match[str] | None:
     """Scheme, authority, path, query and the rest; a proxy may come without a scheme."""
     is_bare = place.field == "fetching.proxy" and "://" not in text
     return _URL.fullmatch(f"http://{text}" if is_bare else text)

@@ -28,7 +28,7 @@ class Verb(StrEnum):
     """Take it off the dead-letter list, and leave it as it ended."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done to a task, and who says so."""
 
     verb: Verb
@@ -62,7 +62,7 @@ FRESH: Final[dict[str, Any]] = {
 """What a task is like that begins anew."""
 
 
-def is_fulfilled(order: Order, task: Task) -> bool:
+def is_fulfilled(order: TaskOrder, task: Task) -> bool:
     """Whether the task is already as ordered."""
     if order.verb is Verb.REPRIORITISE:
         return task.priority == order.priority
@@ -74,7 +74,9 @@ def is_fulfilled(order: Order, task: Task) -> bool:
     return task.status is target
 
 
-def follow(order: Order, task: Task, execution: Execution | None, *, now: float) -> Change | None:
+def follow(
+    order: TaskOrder, task: Task, execution: Execution | None, *, now: float
+) -> Change | None:
     """What the order changes; `None` when it does not fit the task's state.
 
     `execution` is the attempt that owns the task, if one does.
@@ -121,7 +123,7 @@ def reclaimed(task: Task, change: Change, now: float) -> Change:
     return msgspec.structs.replace(change, claims=(claim,))
 
 
-def _reprioritised(order: Order, task: Task, now: float) -> Change | None:
+def _reprioritised(order: TaskOrder, task: Task, now: float) -> Change | None:
     if order.priority is None or task.status in TERMINAL or task.status in LEASED:
         return None
     event = Event(

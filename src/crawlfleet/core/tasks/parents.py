@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.core.quality.recording import Judged, in_result, signed
+from crawlfleet.core.quality.recording import QualityRecord, in_result, signed
 from crawlfleet.core.tasks import attempts
 from crawlfleet.core.tasks.lifecycle import TaskTrigger, move_task
 from crawlfleet.core.tasks.merge import Merger
-from crawlfleet.core.tasks.orders import FRESH, Order, Verb, follow, reclaimed
+from crawlfleet.core.tasks.orders import FRESH, TaskOrder, Verb, follow, reclaimed
 from crawlfleet.core.tasks.results import result_of
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
@@ -110,7 +110,7 @@ class Gathering:
         """What their results come to."""
         return self._merger.data()
 
-    def end(self, *, now: float, judged: Judged | None = None) -> Change | None:
+    def end(self, *, now: float, judged: QualityRecord | None = None) -> Change | None:
         """The end of the parent; `None` while a shard has not ended, or when it has one already.
         `judged` is what the items of all shards came to, if all completed."""
         taken = self._states.total()
@@ -175,7 +175,7 @@ class Gathering:
 
 
 def follow_parent(
-    order: Order,
+    order: TaskOrder,
     parent: Task,
     children: Sequence[Task],
     executions: Mapping[str, Execution],
@@ -200,7 +200,9 @@ def follow_parent(
     return _joined(changes)
 
 
-def with_parent(order: Order, change: Change, child: Task, parent: Task, *, now: float) -> Change:
+def with_parent(
+    order: TaskOrder, change: Change, child: Task, parent: Task, *, now: float
+) -> Change:
     """What an order about a shard changes, with its parent: one that lives again is waited for."""
     if order.verb not in WAKING or (
         parent.status is TaskStatus.WAITING and child.status not in TERMINAL
@@ -229,7 +231,7 @@ def _is_meant(verb: Verb, child: Task) -> bool:
             return child.status not in TERMINAL
 
 
-def _own(order: Order, parent: Task, has_shards: bool, now: float) -> Change | None:
+def _own(order: TaskOrder, parent: Task, has_shards: bool, now: float) -> Change | None:
     match order.verb:
         case Verb.PAUSE if not has_shards:
             return None  # there is nothing left to pause: it ends in a moment

@@ -21,7 +21,7 @@ USUAL: Final = {ErrorClass.BLOCKED: Backoff(initial_delay_s=60.0, max_delay_s=36
 """Who is not wanted now is less so in a second."""
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
+class RetryTask(msgspec.Struct, frozen=True, kw_only=True):
     """Back to the queue, not to be assigned before `at`."""
 
     at: float
@@ -29,7 +29,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     loss_count: int
 
 
-class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
+class GiveUpTask(msgspec.Struct, frozen=True, kw_only=True):
     """To the dead-letter list, for this reason."""
 
     reason: str
@@ -39,20 +39,20 @@ class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
 
 def after_failure(
     task: Task, error: TaskError, limits: RecoverySettings, *, now: float, chance: float
-) -> Retry | GiveUp:
+) -> RetryTask | GiveUpTask:
     """The verdict on a task whose attempt ended with `error`; `chance` in [0, 1) is the jitter."""
     lost = error.error_class is ErrorClass.LOST
     retries = task.retry_count + (not lost)
     losses = task.loss_count + lost
     if error.error_class not in task.retry_policy.on:
         reason = f"errors of class {error.error_class} are not retried"
-        return GiveUp(reason=reason, retry_count=task.retry_count, loss_count=losses)
+        return GiveUpTask(reason=reason, retry_count=task.retry_count, loss_count=losses)
     if lost and losses > limits.max_losses:
         reason = f"vanished with its node {losses} times (limit {limits.max_losses})"
-        return GiveUp(reason=reason, retry_count=task.retry_count, loss_count=losses)
+        return GiveUpTask(reason=reason, retry_count=task.retry_count, loss_count=losses)
     if retries > task.max_retries and not lost:
         reason = f"failed {retries} times (max_retries {task.max_retries})"
-        return GiveUp(reason=reason, retry_count=task.retry_count, loss_count=losses)
+        return GiveUpTask(reason=reason, retry_count=task.retry_count, loss_count=losses)
     # A lost attempt has already cost a session timeout: the first loss goes back at once.
     step = max(losses - 1, 0) if lost else retries
     policy = task.retry_policy
@@ -60,11 +60,11 @@ def after_failure(
     total_s = policy.max_total_s
     if total_s is not None and now + wait > first_failure(task, now) + total_s:
         reason = f"its time for retries is over (max_total_s {total_s:g})"
-        return GiveUp(reason=reason, retry_count=task.retry_count, loss_count=losses)
+        return GiveUpTask(reason=reason, retry_count=task.retry_count, loss_count=losses)
     if task.deadline is not None and now + wait >= task.deadline:
         reason = "its deadline passes before it could be tried again"
-        return GiveUp(reason=reason, retry_count=task.retry_count, loss_count=losses)
-    return Retry(at=now + wait, retry_count=retries, loss_count=losses)
+        return GiveUpTask(reason=reason, retry_count=task.retry_count, loss_count=losses)
+    return RetryTask(at=now + wait, retry_count=retries, loss_count=losses)
 
 
 def first_failure(task: Task, now: float) -> float:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
-from crawlfleet.core.quality.recording import Quality
+from crawlfleet.core.quality.recording import QualitySummary
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,7 +16,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     metrics: dict[str, float] = {}
     timestamp: datetime
-    quality: Quality | None = None
+    quality: QualitySummary | None = None
     """Whether the items are as expected, where something is."""
 
 
@@ -32,7 +32,7 @@ def result_of(
     error: str | None,
     metrics: dict[str, float],
     now: float,
-    quality: Quality | None = None,
+    quality: QualitySummary | None = None,
 ) -> msgspec.Raw:
     """A result as it is recorded."""
     result = TaskResult(

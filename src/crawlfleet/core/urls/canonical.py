@@ -148,7 +148,7 @@ def host_key(url: str) -> str:
     return url[: url.index("/", 8)]
 
 
-class Place:
+class LinkBase:
     """Where a page stands, as its links see it. Made once a page, by `Canonicaliser.place`."""
 
     __slots__ = ("base", "folder", "page", "plain", "rooted", "site", "url")
@@ -202,7 +202,7 @@ class Canonicaliser:
         place = self.place(base)
         return self.canonical(href) if place is None else self.resolve(place, href)
 
-    def place(self, base: str) -> Place | None:
+    def place(self, base: str) -> LinkBase | None:
         """What `resolve` needs to know of a page; `None` when its address is not of the web."""
         place = self._plain_place(base) if len(base) <= LONGEST else None
         if place is not None:
@@ -211,7 +211,7 @@ class Canonicaliser:
         if parsed is None:
             return None
         site, path, query, fragment = parsed
-        return Place(
+        return LinkBase(
             base=base,
             url=self._whole(site, path, query, fragment),
             site=site,
@@ -220,7 +220,7 @@ class Canonicaliser:
             plain=False,
         )
 
-    def _plain_place(self, base: str) -> Place | None:
+    def _plain_place(self, base: str) -> LinkBase | None:
         """The place of a plain page on a site that is spelt canonically."""
         end = base.find("/", 8)
         if end < 0:
@@ -230,7 +230,7 @@ class Canonicaliser:
         url = self._plain(site, plain[1], plain[2]) if plain else None
         if plain is None or url is None:
             return None
-        return Place(
+        return LinkBase(
             base=base,
             url=url,
             site=site,
@@ -239,7 +239,7 @@ class Canonicaliser:
             plain=True,
         )
 
-    def resolve(self, place: Place, href: str) -> str | None:
+    def resolve(self, place: LinkBase, href: str) -> str | None:
         """Like `join`, with the page's place at hand."""
         if self._keep_slash and len(href) <= LONGEST:
             if href[:4] == "http":
@@ -258,7 +258,7 @@ class Canonicaliser:
         found = self._fast(place, head) if len(head) <= LONGEST else None
         return self._slow(href, place.base) if found is None else found
 
-    def _fast(self, place: Place, head: str) -> str | None:
+    def _fast(self, place: LinkBase, head: str) -> str | None:
         """For a plain link without fragment; `None` for any other."""
         if head[:1] == "/":
             if plain := _ROOTED(head):

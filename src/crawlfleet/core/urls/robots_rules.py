@@ -52,7 +52,7 @@ _SITEMAP: Final = frozenset({"sitemap", "site-map"})
 _MOST_SITEMAPS: Final = 1000
 
 
-class Rules:
+class RobotsRules:
     """The rules for one crawler on one site."""
 
     __slots__ = ("_beginnings", "_matcher", "crawl_delay_s", "everything", "reason", "sitemaps")
@@ -92,10 +92,10 @@ class Rules:
         return self._matcher.can_fetch(url, "*")
 
 
-ALL_ALLOWED: Final = Rules(None, everything=True)
+ALL_ALLOWED: Final = RobotsRules(None, everything=True)
 
 
-def parse(body: bytes, product: str) -> Rules:
+def parse(body: bytes, product: str) -> RobotsRules:
     """The rules of a robots.txt for the crawler of that product token. Never raises."""
     body = body[:MOST_BYTES]
     text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
@@ -106,7 +106,7 @@ def parse(body: bytes, product: str) -> Rules:
         rules, delay = groups.common
     restricts = any(rule.startswith("Disallow") for rule in rules)
     matcher = Protego.parse("\n".join(("User-agent: *", *rules))) if restricts else None
-    return Rules(
+    return RobotsRules(
         matcher,
         everything=True,
         beginnings=tuple({_beginning(rule) for rule in rules if rule.startswith("Disallow")}),
@@ -192,7 +192,7 @@ def _seconds(value: str) -> float | None:
     return seconds if 0.0 <= seconds < 1e9 else None
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class RobotsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How the fetch of a robots.txt ended, after its redirects."""
 
     outcome: Outcome
@@ -205,14 +205,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """More hops than allowed, or one that led nowhere."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class RobotsVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a host's robots.txt means now."""
 
     access: Literal["rules", "all", "none"]
     reason: str = ""
 
 
-def learn(state: HostState, answer: Answer, now: float) -> HostState:
+def learn(state: HostState, answer: RobotsAnswer, now: float) -> HostState:
     """The host's state after an answer. A failure keeps the rules that were known before, and is
     asked about again sooner than an answer."""
     if _unreachable(answer):
@@ -247,23 +247,23 @@ def has_rules(state: HostState) -> bool:
     return state.robots is not None and 200 <= state.robots_status < 300
 
 
-def verdict(state: HostState, now: float) -> Verdict:
+def verdict(state: HostState, now: float) -> RobotsVerdict:
     """What follows from a host's state, when it is not due."""
     if state.robots_failed_at:
         if has_rules(state):
-            return Verdict(access="rules")
+            return RobotsVerdict(access="rules")
         if now - state.robots_failed_at >= FORGIVEN_AFTER_S:
-            return Verdict(access="all")
+            return RobotsVerdict(access="all")
         what = f"status {state.robots_status}" if state.robots_status else "no answer"
         if 200 <= state.robots_status < 500 and state.robots_status != 429:
             what += ", and a wall in its place"
-        return Verdict(access="none", reason=f"robots.txt cannot be had ({what}): nothing is")
+        return RobotsVerdict(access="none", reason=f"robots.txt cannot be had ({what}): nothing is")
     if 200 <= state.robots_status < 300:
-        return Verdict(access="rules")
-    return Verdict(access="all")
+        return RobotsVerdict(access="rules")
+    return RobotsVerdict(access="all")
 
 
-def _unreachable(answer: Answer) -> bool:
+def _unreachable(answer: RobotsAnswer) -> bool:
     if answer.lost_in_redirects:
         return False
     if answer.wall or (200 <= answer.status < 300 and answer.status not in _GIVEN):

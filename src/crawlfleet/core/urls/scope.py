@@ -60,18 +60,20 @@ def _takes(wanted: str, kind: str) -> bool:
 _HOSTS_KEPT: Final = 10_000
 
 
-class Refusal(NamedTuple):
+class ScopeRefusal(NamedTuple):
     """Why a link does not belong: which rule said no, and its words."""
 
     rule: str
     message: str
 
 
-NOT_OF_THE_WEB: Final = Refusal("address", "is not an address of the web")
-TOO_MANY_VARIANTS: Final = Refusal(
+NOT_OF_THE_WEB: Final = ScopeRefusal("address", "is not an address of the web")
+TOO_MANY_VARIANTS: Final = ScopeRefusal(
     "variants", "is one more query of a path that has more than `scope.max_query_variants`"
 )
-TOO_MANY_LINKS: Final = Refusal("links", "stands on its page after more links than are followed")
+TOO_MANY_LINKS: Final = ScopeRefusal(
+    "links", "stands on its page after more links than are followed"
+)
 
 _WITHIN: Final = {
     "host": "leads to a host that is not one of the seeds' (`scope.within: host`)",
@@ -115,7 +117,7 @@ class Territory:
         self._scope, self._limits, self._seeds = scope, limits, tuple(seeds)
         self._year, self._suffixes = year, suffixes
         self._within = scope.within
-        self._outside = Refusal("within", _WITHIN.get(scope.within, ""))
+        self._outside = ScopeRefusal("within", _WITHIN.get(scope.within, ""))
         self._places = frozenset(map(self._place_of, seeds))
         self._prefixes = tuple(map(_folder, seeds)) if scope.within == "prefix" else ()
         self._hosts: dict[str, bool] = {}
@@ -142,7 +144,7 @@ class Territory:
             suffixes=self._suffixes,
         )
 
-    def refusal(self, url: str, host: str) -> Refusal | None:
+    def refusal(self, url: str, host: str) -> ScopeRefusal | None:
         """Why the canonical `url` with that host key does not belong; `None` when it does."""
         outside = self._hosts.get(host)
         if outside is None:
@@ -151,41 +153,41 @@ class Territory:
             return self._outside
         scope = self._scope
         if len(url) > scope.max_url_chars:
-            return Refusal("length", f"has more than {scope.max_url_chars} characters")
+            return ScopeRefusal("length", f"has more than {scope.max_url_chars} characters")
         rest = path = url[len(host) :]
         if "?" in rest:
             path, _, query = rest.partition("?")
             if query.count("&") >= scope.max_query_parameters:
                 limit = scope.max_query_parameters
-                return Refusal("parameters", f"has more than {limit} query parameters")
+                return ScopeRefusal("parameters", f"has more than {limit} query parameters")
         dot = path.rfind(".", -self._longest - 1)
         if dot >= 0 and path[dot + 1 :].lower() in self._endings:
             ending = path[dot:].lower()
-            return Refusal("file_type", f"ends in {ending!r}: no content type that is wanted")
+            return ScopeRefusal("file_type", f"ends in {ending!r}: no content type that is wanted")
         if path.count("/") > self._shallow:
             trap = self._too_deep(path)
             if trap is not None:
                 return trap
         if self._years is not None and beyond_calendar(rest, *self._years):
             first, last = self._years
-            return Refusal("calendar", f"names a date before {first} or after {last}")
+            return ScopeRefusal("calendar", f"names a date before {first} or after {last}")
         return self._against_expressions(url) if self._expressions else None
 
-    def _too_deep(self, path: str) -> Refusal | None:
+    def _too_deep(self, path: str) -> ScopeRefusal | None:
         limit = self._scope.max_path_segments
         if path.count("/") > limit and path.rstrip("/").count("/") > limit:
-            return Refusal("depth", f"has more than {limit} path segments")
+            return ScopeRefusal("depth", f"has more than {limit} path segments")
         limit = self._scope.max_repeated_segments
         if repeats(path, limit):
-            return Refusal("repeated", f"has a path segment more than {limit} times")
+            return ScopeRefusal("repeated", f"has a path segment more than {limit} times")
         return None
 
-    def _against_expressions(self, url: str) -> Refusal | None:
+    def _against_expressions(self, url: str) -> ScopeRefusal | None:
         for pattern in self._deny:
             if pattern.search(url):
-                return Refusal("deny", f"matches `scope.deny` {pattern.pattern!r}")
+                return ScopeRefusal("deny", f"matches `scope.deny` {pattern.pattern!r}")
         if self._allow and not any(pattern.search(url) for pattern in self._allow):
-            return Refusal("allow", "matches none of `scope.allow`")
+            return ScopeRefusal("allow", "matches none of `scope.allow`")
         return None
 
     def _is_outside(self, url: str, host: str) -> bool:

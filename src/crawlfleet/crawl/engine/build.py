@@ -11,7 +11,7 @@ from crawlfleet.core.urls.scope import Territory
 from crawlfleet.core.urls.scope import problems as scope_problems
 from crawlfleet.core.urls.traps import Variants
 from crawlfleet.crawl.engine.engine import Engine
-from crawlfleet.crawl.engine.outcomes import Judge
+from crawlfleet.crawl.engine.outcomes import OutcomeReader
 from crawlfleet.crawl.engine.seeds import seeds_of
 from crawlfleet.crawl.extract.limited_reader import LimitedReader
 from crawlfleet.crawl.fetch.fetcher import Fetcher
@@ -20,19 +20,19 @@ from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.politeness.local_limits import Neighbourhood
 from crawlfleet.crawl.politeness.robots import product_of
 from crawlfleet.crawl.public_suffixes import bundled
-from crawlfleet.crawl.work import Desk
+from crawlfleet.crawl.work import WorkQueue
 from crawlfleet.errors import FieldProblem, InvalidRequest
-from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.frontier import Link
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.ports.ledger import Ledger
 
 
-def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link], Plan]:
+def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link], ExtractionPlan]:
     """The first links and the plan of a crawl whose hosts have so many parts; raises
     `InvalidRequest` with all that is wrong."""
     wrong = scope_problems(parameters.scope)
-    plan = Plan()
+    plan = ExtractionPlan()
     try:
         plan = plan_of(parameters)
     except InvalidRequest as error:
@@ -49,7 +49,7 @@ def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link],
     return [*seeds.values()], plan
 
 
-def plan_of(parameters: CrawlParameters) -> Plan:
+def plan_of(parameters: CrawlParameters) -> ExtractionPlan:
     """What is taken out of each page; raises `InvalidRequest` with all that is wrong."""
     return make_plan(
         parameters.selectors,
@@ -77,7 +77,7 @@ def links_of(parameters: CrawlParameters, *, now: float, parts: int = 1) -> Link
 def engine_of(
     parameters: CrawlParameters,
     *,
-    desk: Desk,
+    desk: WorkQueue,
     fetcher: Fetcher,
     keep_bodies: bool,
     revisiting: bool,
@@ -110,7 +110,7 @@ def engine_of(
         parameters,
         desk=desk,
         fetcher=fetcher,
-        judge=Judge(
+        judge=OutcomeReader(
             parameters,
             links=links,
             reader=LimitedReader(plan, product=product),

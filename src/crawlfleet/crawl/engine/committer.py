@@ -20,11 +20,19 @@ from crawlfleet.core.crawls.empty_fields import (
     still_empty,
 )
 from crawlfleet.crawl.frontier.split_commits import portions
-from crawlfleet.crawl.work import Figures, Handed, Leased
+from crawlfleet.crawl.work import EngineReport, Leased, WorkFigures
 from crawlfleet.errors import SinkUnusable
-from crawlfleet.model.crawl.extraction import EmptyFields, Plan
+from crawlfleet.model.crawl.extraction import EmptyFields, ExtractionPlan
 from crawlfleet.model.crawl.frontier import Commit, FrontierCounts, HostCommit
-from crawlfleet.model.crawl.notes import NOTES, Notes, Spent, Totals, added, notes_in, spent_by
+from crawlfleet.model.crawl.notes import (
+    NOTES,
+    ExecutionNotes,
+    NoteTotals,
+    Spent,
+    added,
+    notes_in,
+    spent_by,
+)
 from crawlfleet.model.crawl.parameters import ERRORS, Outcome
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.ports.sink import PageRecord, Sink
@@ -50,7 +58,7 @@ def marked(name: str, execution_id: str) -> str:
     return f"{name}@{execution_id}" if execution_id else name
 
 
-class Office:
+class Committer:
     """Takes in what engines bring, one step after another."""
 
     def __init__(
@@ -60,13 +68,13 @@ class Office:
         *,
         round: int = 1,
         member: Member | None = None,
-        plan: Plan | None = None,
+        plan: ExtractionPlan | None = None,
         warn: Callable[[EmptyFields], None] = lambda empty: None,
     ) -> None:
         """`warn` is called once if fields of the `plan` have no value on many pages. With a
         `member`, others may work on the same frontier: receipts and notes are kept under
         the id of the execution, and what is true of the whole crawl is told by all of them."""
-        self._plan = plan or Plan()
+        self._plan = plan or ExtractionPlan()
         self._warn = warn
         self._has_warned = False
         self._member = member or Member("", "")
@@ -79,24 +87,24 @@ class Office:
         self._one_at_a_time = asyncio.Lock()
         self._steps: set[asyncio.Task[Sequence[str]]] = set()
         self._broken: BaseException | None = None
-        self.notes = Notes()
-        self._earlier = Notes()
+        self.notes = ExecutionNotes()
+        self._earlier = ExecutionNotes()
         """Of those that tried the same task before."""
-        self._others = Notes()
+        self._others = ExecutionNotes()
         """Of all others that work, or have worked, for the crawl."""
         self.widened: list[str] = []
         """What any execution of the crawl has found, in any of its lives; grows at its end."""
-        self.figures = Figures()
+        self.figures = WorkFigures()
 
     async def open(self) -> None:
         """Go on where the last life ended, or begin."""
         receipts = await self._frontier.open()
-        self.notes = msgspec.convert(receipts.get(marked(NOTES, self._mark)) or {}, Notes)
+        self.notes = msgspec.convert(receipts.get(marked(NOTES, self._mark)) or {}, ExecutionNotes)
         self._widen(self.notes.widened)
         self._take_others(receipts)
         if self.notes.round != self._round:
             await self._frontier.begin_round(self._round)
-            self.notes = Notes(widened=self.notes.widened, round=self._round)
+            self.notes = ExecutionNotes(widened=self.notes.widened, round=self._round)
         kept = {name: receipts.get(marked(name, self._mark)) for name in self._sinks}
         for name, sink in self._sinks.items():
             await sink.open(kept[name])
@@ -126,7 +134,7 @@ class Office:
             await asyncio.wait(self._steps)
 
     @property
-    def part(self) -> Notes:
+    def part(self) -> ExecutionNotes:
         """What was done for the task, or by all for the crawl, as far as is known."""
         mine = _sum([self.notes, self._earlier])
         return mine if self._member.is_shard else _sum([mine, self._others])
@@ -137,24 +145,24 @@ class Office:
         all = _sum([self.notes, self._earlier, self._others])
         return EmptyFields(selectors_of(self._plan, all.empty or ()), all.read)
 
-    def totals(self, counts: FrontierCounts) -> Totals:
+    def totals(self, counts: FrontierCounts) -> NoteTotals:
         """What was done by all for the crawl: by the frontier itself, or as far as is known."""
         if counts.totals is not None:
             return counts.totals
         known = _sum([self.notes, self._earlier, self._others])
-        return Totals(items=known.items, spent=known.spent)
+        return NoteTotals(items=known.items, spent=known.spent)
 
-    def desk(self, worker: str) -> "LocalDesk":
-        return LocalDesk(self._frontier, self, worker)
+    def desk(self, worker: str) -> "LocalWorkQueue":
+        return LocalWorkQueue(self._frontier, self, worker)
 
-    async def take_in(self, worker: str, handed: Handed) -> Sequence[str]:
+    async def take_in(self, worker: str, handed: EngineReport) -> Sequence[str]:
         """Stage the output, then commit; to the end, even when nobody waits for the answer."""
         step = asyncio.create_task(self._take_in(worker, handed), name="step")
         self._steps.add(step)
         step.add_done_callback(self._stepped)
         return await asyncio.shield(step)
 
-    async def _take_in(self, worker: str, handed: Handed) -> Sequence[str]:
+    async def _take_in(self, worker: str, handed: EngineReport) -> Sequence[str]:
         # In turn: a receipt speaks of all that was staged.
         async with self._one_at_a_time:
             if self._broken is not None:
@@ -166,7 +174,7 @@ class Office:
                 self._broken = error
                 raise
 
-    async def _carry_out(self, worker: str, handed: Handed) -> Sequence[str]:
+    async def _carry_out(self, worker: str, handed: EngineReport) -> Sequence[str]:
         # A visitor may come back after the lease of its host was lost: its page is somebody else's.
         handed.leave_out(())
         # First: most of it is never looked at again.
@@ -184,7 +192,7 @@ class Office:
                 part.leave_out(refused)
         return lost
 
-    def _parts(self, handed: Handed) -> list[Handed]:
+    def _parts(self, handed: EngineReport) -> list[EngineReport]:
         """By what the frontier takes at once, or by partition: a commit concerns one, so that what
         is staged for each is committed before the next is begun. What is true of the whole goes
         with the first."""
@@ -194,16 +202,16 @@ class Office:
         numbers = {frontier.partition_of(part.host) for part in handed.hosts}
         if len(numbers) < 2:
             return [handed]
-        parts: list[Handed] = []
+        parts: list[EngineReport] = []
         for number in sorted(numbers):
             others = {h.host for h in handed.hosts if frontier.partition_of(h.host) != number}
-            part = copy(handed) if not parts else Handed(at=handed.at, hosts=handed.hosts)
+            part = copy(handed) if not parts else EngineReport(at=handed.at, hosts=handed.hosts)
             part.pages = handed.pages
             part.leave_out(others)
             parts.append(part)
         return parts
 
-    async def _step(self, worker: str, handed: Handed) -> Sequence[str]:
+    async def _step(self, worker: str, handed: EngineReport) -> Sequence[str]:
         """Stage and commit; or, when leases were lost, nothing but the names of those hosts."""
         receipts = {}
         if handed.pages:
@@ -251,7 +259,7 @@ class Office:
     def _widen(self, found: Iterable[str]) -> None:
         self.widened += [url for url in dict.fromkeys(found) if url not in self.widened]
 
-    def _noted(self, handed: Handed) -> Notes:
+    def _noted(self, handed: EngineReport) -> ExecutionNotes:
         known = self.notes.widened
         new = tuple(url for url in dict.fromkeys(handed.widened) if url not in known)
         visits = [visit for host in handed.hosts for visit in host.visits]
@@ -262,7 +270,7 @@ class Office:
         if empty:
             items = (item for page in handed.pages for item in page.items)
             empty = still_empty(self._plan, empty, items)
-        return Notes(
+        return ExecutionNotes(
             items=self.notes.items + sum(len(page.items) for page in handed.pages),
             pages=self.notes.pages + sum(visit.counts for visit in visits),
             urls=self.notes.urls + len(visits),
@@ -275,7 +283,7 @@ class Office:
             task_id=self._member.task_id,
         )
 
-    def _spent(self, handed: Handed) -> Spent | None:
+    def _spent(self, handed: EngineReport) -> Spent | None:
         """With what these pages took. A crawl that was begun by an earlier version has not noted
         what it took until then, and what is noted from now on would be taken for all of it."""
         before = spent_by([self.notes])
@@ -296,11 +304,11 @@ class Office:
             step.exception()  # is told to whoever waits, and to all who come later
 
 
-def _sum(notes: Iterable[Notes]) -> Notes:
+def _sum(notes: Iterable[ExecutionNotes]) -> ExecutionNotes:
     """What several have done."""
     done = [*notes]
     known = [each.empty for each in done if each.empty is not None]
-    return Notes(
+    return ExecutionNotes(
         items=sum(each.items for each in done),
         pages=sum(each.pages for each in done),
         urls=sum(each.urls for each in done),
@@ -313,10 +321,10 @@ def _sum(notes: Iterable[Notes]) -> Notes:
     )
 
 
-class LocalDesk:
+class LocalWorkQueue:
     """Implements `Desk` in the process that has the frontier."""
 
-    def __init__(self, frontier: Frontier, office: Office, worker: str) -> None:
+    def __init__(self, frontier: Frontier, office: Committer, worker: str) -> None:
         self._frontier = frontier
         self._office = office
         self._worker = worker
@@ -331,5 +339,5 @@ class LocalDesk:
             surplus=self._office.surplus(),
         )
 
-    async def hand_in(self, handed: Handed) -> Sequence[str]:
+    async def hand_in(self, handed: EngineReport) -> Sequence[str]:
         return await self._office.take_in(self._worker, handed)

@@ -13,14 +13,14 @@ import msgspec
 
 from crawlfleet.core.crawls.empty_fields import ENOUGH_PAGES
 from crawlfleet.core.crawls.figures import failed_in
-from crawlfleet.core.urls.scope import Refusal
+from crawlfleet.core.urls.scope import ScopeRefusal
 from crawlfleet.crawl.engine.build import checked, engine_of, fetcher_of, links_of
-from crawlfleet.crawl.engine.committer import Member, Office
+from crawlfleet.crawl.engine.committer import Committer, Member
 from crawlfleet.crawl.engine.control import Reins
 from crawlfleet.crawl.engine.gc import crawling
 from crawlfleet.crawl.engine.processes import Crew
 from crawlfleet.crawl.politeness.robots_gate import NoLedger
-from crawlfleet.crawl.work import Figures
+from crawlfleet.crawl.work import WorkFigures
 from crawlfleet.model.crawl.extraction import EmptyFields
 from crawlfleet.model.crawl.figures import MOST_HOSTS
 from crawlfleet.model.crawl.frontier import (
@@ -28,7 +28,7 @@ from crawlfleet.model.crawl.frontier import (
     HostFigures,
     UrlRecord,
 )
-from crawlfleet.model.crawl.notes import Notes, Totals
+from crawlfleet.model.crawl.notes import ExecutionNotes, NoteTotals
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.ports.frontier.frontier import Frontier, Knowing
 from crawlfleet.ports.ledger import Ledger
@@ -41,20 +41,20 @@ ASK_OTHERS_S: Final = 2.0
 """How often to hear what others who work for the crawl have found out."""
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class CrawlProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a crawl has got."""
 
     counts: FrontierCounts
     """Of the whole crawl, as was committed; as are the `totals`."""
-    totals: Totals
-    part: Notes
+    totals: NoteTotals
+    part: ExecutionNotes
     """Of that what was done for this task, where several share the crawl."""
-    figures: Figures
+    figures: WorkFigures
     """Of this life."""
     elapsed_s: float
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one URL in a crawl."""
 
     url: str
@@ -104,7 +104,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Where a fleet has done it."""
 
 
-class Crawl:
+class CrawlRun:
     """A crawl with its frontier and its sinks."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Crawl:
         self._counts = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
         """As they were when the frontier was asked last."""
         self._hosts_at_end: Sequence[HostFigures] = ()
-        self._ended: Progress | None = None
+        self._ended: CrawlProgress | None = None
         self._asked_others = 0.0
         self._parameters = parameters
         self._parts = (parameters.split_hosts or 1) if self._is_shard else 1
@@ -161,7 +161,7 @@ class Crawl:
         self._keep_bodies = any(sink.wants_bodies for sink in sinks.values())
         self._allow_private = allow_private
         self._round = round
-        self._office = Office(frontier, sinks, round=round, member=member, plan=plan, warn=warn)
+        self._office = Committer(frontier, sinks, round=round, member=member, plan=plan, warn=warn)
 
     async def run(self, stop: asyncio.Event) -> Summary:
         """Crawl until nothing is left, a limit is reached, or `stop` is set."""
@@ -186,14 +186,14 @@ class Crawl:
             self._is_open.set()
             await self._office.close()
 
-    async def progress(self) -> Progress:
+    async def progress(self) -> CrawlProgress:
         """How far the crawl has got: waits until `run` has opened it, and stays as it was at the
         end."""
         await self._is_open.wait()
         if self._ended is not None:
             return self._ended
         counts = self._counts if self._is_over else await self._count()
-        return Progress(
+        return CrawlProgress(
             counts=counts,
             totals=self._office.totals(counts),
             part=self._office.part,
@@ -201,7 +201,7 @@ class Crawl:
             elapsed_s=self._now() - self._began,
         )
 
-    async def explain(self, address: str) -> Explanation:
+    async def explain(self, address: str) -> UrlExplanation:
         """What the running crawl knows of an address, or why it does not visit it."""
         return await explained(self._parameters, self._frontier, address)
 
@@ -313,7 +313,7 @@ class Crawl:
 
     def _summary(
         self,
-        ended: Progress,
+        ended: CrawlProgress,
         output: dict[str, Mapping[str, Any]],
         *,
         finished: bool,
@@ -347,7 +347,7 @@ class Crawl:
         )
 
 
-async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> Explanation:
+async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> UrlExplanation:
     """What a crawl that is not running knows of an address, or why it would not visit it."""
     await frontier.open()
     try:
@@ -356,17 +356,19 @@ async def explain(parameters: CrawlParameters, frontier: Frontier, address: str)
         await frontier.close()
 
 
-async def explained(parameters: CrawlParameters, frontier: Knowing, address: str) -> Explanation:
+async def explained(parameters: CrawlParameters, frontier: Knowing, address: str) -> UrlExplanation:
     """The same by a frontier that is open."""
     seeds, _ = checked(parameters)
     links = links_of(parameters, now=time.time())
     asked = links.seed(address)
-    if isinstance(asked, Refusal):
-        return Explanation(url=address, refused_by=asked.rule, why=asked.message)
+    if isinstance(asked, ScopeRefusal):
+        return UrlExplanation(url=address, refused_by=asked.rule, why=asked.message)
     record = await frontier.record(asked.id)
     if record is not None:
-        return Explanation(url=asked.url, record=record)
+        return UrlExplanation(url=asked.url, record=record)
     found = links.follow(seeds[0].url, asked.url)
-    if isinstance(found, Refusal):
-        return Explanation(url=asked.url, refused_by=found.rule, why=found.message)
-    return Explanation(url=asked.url, why="belongs to the crawl, but no page has led to it so far")
+    if isinstance(found, ScopeRefusal):
+        return UrlExplanation(url=asked.url, refused_by=found.rule, why=found.message)
+    return UrlExplanation(
+        url=asked.url, why="belongs to the crawl, but no page has led to it so far"
+    )

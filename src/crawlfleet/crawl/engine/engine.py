@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from crawlfleet.core.politeness.host_clock import HostClock
 from crawlfleet.core.politeness.retry import may_pass
-from crawlfleet.crawl.engine.outcomes import Judge, Judged, asked_to_wait, disallowed, wanted_types
+from crawlfleet.crawl.engine.outcomes import (
+    OutcomeReader,
+    PageOutcome,
+    asked_to_wait,
+    disallowed,
+    wanted_types,
+)
 from crawlfleet.crawl.engine.requests import Asking
 from crawlfleet.crawl.fetch.cookies import CookieJar
 from crawlfleet.crawl.fetch.fetcher import Fetcher
@@ -26,8 +32,8 @@ from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.politeness.hosts import Sites, VisitedHost, fullest, name_of, wishes
 from crawlfleet.crawl.politeness.local_limits import Neighbourhood
 from crawlfleet.crawl.politeness.robots_gate import LONG_PAUSE_S, Admittance, LeftAlone
-from crawlfleet.crawl.work import Desk, Handed, Leased
-from crawlfleet.model.crawl.frontier import HostCommit, HostLease, Link, Visit, Waiting
+from crawlfleet.crawl.work import EngineReport, Leased, WorkQueue
+from crawlfleet.model.crawl.frontier import HostCommit, HostLease, Link, Visit, WaitingUrl
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.telemetry import Component, logger
@@ -58,9 +64,9 @@ class Engine:
         self,
         parameters: CrawlParameters,
         *,
-        desk: Desk,
+        desk: WorkQueue,
         fetcher: Fetcher,
-        judge: Judge,
+        judge: OutcomeReader,
         links: Links,
         neighbourhood: Neighbourhood,
         granted: "Granted | None" = None,
@@ -307,7 +313,7 @@ class Engine:
                 self._hungry.set()
                 self._hand_in_if_starved()
 
-    async def _visit(self, host: VisitedHost, waiting: Waiting) -> None:
+    async def _visit(self, host: VisitedHost, waiting: WaitingUrl) -> None:
         fetched, judged = await self._try(host, waiting)
         if judged.through is not None and await self._may_ask(host.clock):
             fetched, judged = await self._try(host, judged.through)
@@ -323,7 +329,7 @@ class Engine:
             await asyncio.sleep(max(clock.next_at - now, 0.001))
         return True
 
-    async def _try(self, host: VisitedHost, waiting: Waiting) -> tuple[Fetched, Judged]:
+    async def _try(self, host: VisitedHost, waiting: WaitingUrl) -> tuple[Fetched, PageOutcome]:
         request = FetchRequest(
             url=waiting.url,
             headers=self._headers(waiting),
@@ -357,7 +363,7 @@ class Engine:
             host.clock.served(judged.visit.outcome, fetched.status, fetched.elapsed_s)
         return fetched, judged
 
-    def _conclude(self, host: VisitedHost, judged: Judged) -> None:
+    def _conclude(self, host: VisitedHost, judged: PageOutcome) -> None:
         if judged.page is not None:
             self._pages.append(judged.page)
         if judged.widened is not None:
@@ -368,7 +374,7 @@ class Engine:
             host.retries.append(judged.retry)
             self._count_held()
 
-    def _headers(self, waiting: Waiting) -> tuple[tuple[str, str], ...]:
+    def _headers(self, waiting: WaitingUrl) -> tuple[tuple[str, str], ...]:
         headers: tuple[tuple[str, str], ...] = ()
         if self._use_cookies and (cookie := self._cookies.header(waiting.url, self._now())):
             headers = (("cookie", cookie),)
@@ -423,7 +429,7 @@ class Engine:
         if not (hosts or self._pages or self._seeds):
             return False
         measures, pauses = self._asking.take()
-        handed = Handed(
+        handed = EngineReport(
             at=self._now(),
             hosts=hosts,
             pages=self._pages,

@@ -10,7 +10,7 @@ import msgspec
 
 from crawlfleet.core.crawls.figures import counted
 from crawlfleet.core.urls.host_parts import host_of
-from crawlfleet.crawl.engine.crawl import Progress
+from crawlfleet.crawl.engine.crawl import CrawlProgress
 from crawlfleet.crawl.work import HostMeasure, Pausing
 from crawlfleet.model.crawl.figures import (
     LONGEST_TEXT,
@@ -48,7 +48,7 @@ class Teller:
 
     def figures(
         self,
-        progress: Progress,
+        progress: CrawlProgress,
         hosts: Sequence[HostFigures],
         *,
         is_paused: bool,

@@ -6,7 +6,7 @@ from pathlib import Path
 from crawlfleet import plugins
 from crawlfleet.core.crawls.shared_crawl import rules_of
 from crawlfleet.crawl.engine.build import checked
-from crawlfleet.crawl.engine.crawl import Crawl
+from crawlfleet.crawl.engine.crawl import CrawlRun
 from crawlfleet.crawl.fetch.secrets import check_no_secrets
 from crawlfleet.crawl.output.sinks import name_of, open_sink
 from crawlfleet.model.crawl.extraction import EmptyFields
@@ -30,12 +30,12 @@ def local_crawl(
     also: Mapping[str, Sink] | None = None,
     round: int = 1,
     warn: Callable[[EmptyFields], None] = lambda empty: None,
-) -> Crawl:
+) -> CrawlRun:
     """A crawl of this process alone, whose frontier is that file; `also` are sinks by their names
     that its parameters do not speak of; `warn` is called once if selectors catch nothing."""
     _, plan = checked(parameters)
     check_no_secrets(parameters)
-    return Crawl(
+    return CrawlRun(
         parameters,
         frontier=local_frontier(parameters, frontier),
         sinks={

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from crawlfleet.core.politeness import retry as refetch
-from crawlfleet.core.urls.scope import NOT_OF_THE_WEB, Refusal
+from crawlfleet.core.urls.scope import NOT_OF_THE_WEB, ScopeRefusal
 from crawlfleet.crawl.extract.links import PLAIN
 from crawlfleet.crawl.extract.page_reader import Reader, decoded, read_failed
 from crawlfleet.crawl.extract.sitemaps import MOST_ADDRESSES
 from crawlfleet.crawl.fetch.messages import Fetched
 from crawlfleet.crawl.links import MOST_LINKS, Links
-from crawlfleet.model.crawl.frontier import Link, Retry, Visit, Waiting
+from crawlfleet.model.crawl.frontier import Link, UrlRetry, Visit, WaitingUrl
 from crawlfleet.model.crawl.parameters import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.crawl.reading import LinkKind, LinkTraits, Reading
 from crawlfleet.ports.sink import PageRecord
@@ -23,16 +23,16 @@ LONGEST_VALIDATOR: Final = 500
 MOST_LED: Final = 1000
 
 
-class Judged(NamedTuple):
+class PageOutcome(NamedTuple):
     """Exactly one of `visit` and `retry` is there."""
 
     visit: Visit | None
-    retry: Retry | None = None
+    retry: UrlRetry | None = None
     page: PageRecord | None = None
     """What the sinks get."""
     widened: str | None = None
     """Where a seed led, out of the scope: it belongs to the crawl from now on."""
-    through: Waiting | None = None
+    through: WaitingUrl | None = None
     """The page behind a wall: it led here and from here back to it, with cookies to come back
     with. What it gives now counts as what this visit gives."""
 
@@ -57,7 +57,7 @@ def _said_by_headers(fetched: Fetched) -> tuple[str, list[str]]:
     return content_type, tags
 
 
-class Judge:
+class OutcomeReader:
     """Reads what was fetched, by the rules of one crawl."""
 
     def __init__(
@@ -83,12 +83,12 @@ class Judge:
         self._keep_bodies = keep_bodies
         self._revisiting = revisiting
         self._conditional = parameters.fetching.conditional
-        self._led: OrderedDict[int, tuple[Waiting, bool]] = OrderedDict()
+        self._led: OrderedDict[int, tuple[WaitingUrl, bool]] = OrderedDict()
         """By where redirects led of late: from where, and whether with new cookies."""
 
     def judge(
         self,
-        waiting: Waiting,
+        waiting: WaitingUrl,
         fetched: Fetched,
         now: float,
         *,
@@ -96,7 +96,7 @@ class Judge:
         new_cookies: bool = False,
         lost: bool = False,
         reading: Reading | None = None,
-    ) -> Judged:
+    ) -> PageOutcome:
         """What the answer means for the URL; `new_cookies`: whether it came with some; `lost`:
         whether its host is not to be waited for any more; `reading`: what is on the page, where it
         was read before."""
@@ -109,14 +109,14 @@ class Judge:
 
     def _judge(
         self,
-        waiting: Waiting,
+        waiting: WaitingUrl,
         fetched: Fetched,
         now: float,
         retry_after_s: float | None,
         new_cookies: bool,
         lost: bool,
         reading: Reading | None,
-    ) -> Judged:
+    ) -> PageOutcome:
         outcome = fetched.outcome
         if outcome is Outcome.OK:
             try:
@@ -129,7 +129,7 @@ class Judge:
             return self._redirected(waiting, fetched, now, new_cookies)
         if outcome is Outcome.NOT_MODIFIED:
             kept = self._validator(fetched) or waiting.validator
-            return Judged(Visit(waiting.id, outcome, fetched.status, now, validator=kept))
+            return PageOutcome(Visit(waiting.id, outcome, fetched.status, now, validator=kept))
         verdict = refetch.decide(
             outcome,
             fetched.status,
@@ -140,9 +140,11 @@ class Judge:
             chance=self._chance(),
         )
         note = fetched.reason[:LONGEST_NOTE]
-        if isinstance(verdict, refetch.Again) and not lost:
-            return Judged(None, Retry(waiting.id, outcome, fetched.status, now, verdict.due, note))
-        return Judged(Visit(waiting.id, outcome, fetched.status, now, counts=False, note=note))
+        if isinstance(verdict, refetch.RetryUrl) and not lost:
+            return PageOutcome(
+                None, UrlRetry(waiting.id, outcome, fetched.status, now, verdict.due, note)
+            )
+        return PageOutcome(Visit(waiting.id, outcome, fetched.status, now, counts=False, note=note))
 
     def reads_at_once(self, fetched: Fetched) -> bool:
         """Whether `judge` may read the page; else `read_within_limit` comes first."""
@@ -178,8 +180,8 @@ class Judge:
         )
 
     def _with_reading(
-        self, waiting: Waiting, fetched: Fetched, now: float, reading: Reading
-    ) -> Judged:
+        self, waiting: WaitingUrl, fetched: Fetched, now: float, reading: Reading
+    ) -> PageOutcome:
         if reading.outcome is Outcome.UNREADABLE:
             log.warning("a page could not be read", url=waiting.url, reason=reading.note)
             return self._end(waiting, Outcome.UNREADABLE, fetched, now, reading.note)
@@ -210,7 +212,7 @@ class Judge:
             validator=self._validator(fetched) if reading.outcome is Outcome.OK else None,
             note=note[:LONGEST_NOTE],
         )
-        return Judged(visit, page=page)
+        return PageOutcome(visit, page=page)
 
     def _validator(self, fetched: Fetched) -> str | None:
         """What to ask with the next time: the entity tag, or else the date."""
@@ -227,7 +229,7 @@ class Judge:
         return found.kind in self._unwanted_kinds or (found.nofollow and self._heed_nofollow)
 
     def _record(
-        self, waiting: Waiting, fetched: Fetched, now: float, items: Sequence[Any]
+        self, waiting: WaitingUrl, fetched: Fetched, now: float, items: Sequence[Any]
     ) -> PageRecord | None:
         if self._keep_bodies:
             return PageRecord(
@@ -243,16 +245,16 @@ class Judge:
         return PageRecord(id=waiting.id, url=waiting.url, at=now, items=items) if items else None
 
     def _redirected(
-        self, waiting: Waiting, fetched: Fetched, now: float, new_cookies: bool
-    ) -> Judged:
+        self, waiting: WaitingUrl, fetched: Fetched, now: float, new_cookies: bool
+    ) -> PageOutcome:
         location = fetched.header("location") or ""
         target = self._links.follow(waiting.url, location)
         widened = None
-        if isinstance(target, Refusal) and waiting.depth == 0:
+        if isinstance(target, ScopeRefusal) and waiting.depth == 0:
             # Where a seed leads belongs to the crawl: `shop.example` to `www.shop.example`.
             widened = self._links.widen(waiting.url, location)
             target = self._links.follow(waiting.url, location)
-        if isinstance(target, Refusal):
+        if isinstance(target, ScopeRefusal):
             # Out of the scope is where many lead; out of the web, only those who try us.
             outcome = Outcome.REFUSED if target is NOT_OF_THE_WEB else Outcome.REDIRECT
             return self._end(waiting, outcome, fetched, now, f"{location} {target.message}")
@@ -262,8 +264,8 @@ class Judge:
         if target.id == waiting.id:
             if new_cookies and waiting.attempt == 1:
                 note = "leads to itself, with cookies to come back with"
-                return Judged(
-                    None, Retry(waiting.id, Outcome.REDIRECT, fetched.status, now, now, note)
+                return PageOutcome(
+                    None, UrlRetry(waiting.id, Outcome.REDIRECT, fetched.status, now, now, note)
                 )
             note = "leads to itself"
             return self._end(waiting, Outcome.REDIRECT_LOOP, fetched, now, note)
@@ -275,7 +277,7 @@ class Judge:
                 self._led.popitem(last=False)
         elif new_cookies or cookies_before:
             through = waiting._replace(url=before.url)
-        return Judged(
+        return PageOutcome(
             Visit(
                 waiting.id,
                 Outcome.REDIRECT,
@@ -290,12 +292,12 @@ class Judge:
         )
 
     def _end(
-        self, waiting: Waiting, outcome: Outcome, fetched: Fetched, now: float, note: str
-    ) -> Judged:
+        self, waiting: WaitingUrl, outcome: Outcome, fetched: Fetched, now: float, note: str
+    ) -> PageOutcome:
         visit = Visit(
             waiting.id, outcome, fetched.status, now, counts=False, note=note[:LONGEST_NOTE]
         )
-        return Judged(visit)
+        return PageOutcome(visit)
 
 
 def wanted_types(parameters: CrawlParameters) -> tuple[str, ...]:
@@ -306,7 +308,7 @@ def wanted_types(parameters: CrawlParameters) -> tuple[str, ...]:
     return wanted
 
 
-def disallowed(waiting: Waiting, reason: str, now: float) -> Visit:
+def disallowed(waiting: WaitingUrl, reason: str, now: float) -> Visit:
     """The end of a URL that robots.txt keeps us from."""
     return Visit(waiting.id, Outcome.ROBOTS, 0, now, counts=False, note=reason)
 

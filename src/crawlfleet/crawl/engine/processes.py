@@ -14,15 +14,15 @@ from typing import Final
 import msgspec
 
 from crawlfleet.crawl.engine.work_queue_socket import (
-    Answer,
-    Ask,
     Errand,
-    Lease,
+    LeaseCall,
     Polite,
+    WorkRequest,
+    WorkResponse,
     receive,
     send,
 )
-from crawlfleet.crawl.work import Desk
+from crawlfleet.crawl.work import WorkQueue
 from crawlfleet.errors import CrawlfleetError, LedgerUnavailable, Refused
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.ports.ledger import Ledger
@@ -49,7 +49,7 @@ class Crew:
         allow_private: bool,
         keep_bodies: bool,
         revisiting: bool,
-        desk_of: Callable[[str], Desk],
+        desk_of: Callable[[str], WorkQueue],
         gone: Callable[[str], Awaitable[None]],
         clock: SteadyClock,
         ledger: Ledger | None = None,
@@ -118,7 +118,7 @@ class Crew:
             await asyncio.wait([serving, ended, stopping], return_when=asyncio.FIRST_COMPLETED)
             if until.is_set():
                 with suppress(ConnectionError):
-                    await send(writer, Answer(id=0))
+                    await send(writer, WorkResponse(id=0))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STOP_S):
                         await ended
@@ -137,38 +137,40 @@ class Crew:
     async def _serve(
         self,
         errand: Errand,
-        desk: Desk,
+        desk: WorkQueue,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         """Answer what a mate asks, until it hangs up."""
         await send(writer, errand)
         async with asyncio.TaskGroup() as group:
-            while (ask := await receive(reader, Ask)) is not None:
+            while (ask := await receive(reader, WorkRequest)) is not None:
                 group.create_task(self._answer(desk, ask, writer))
 
-    async def _answer(self, desk: Desk, ask: Ask, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, desk: WorkQueue, ask: WorkRequest, writer: asyncio.StreamWriter
+    ) -> None:
         what = ask.what
-        if isinstance(what, Lease):
+        if isinstance(what, LeaseCall):
             leased = await desk.lease(
                 hosts=what.hosts, urls=what.urls, held=what.held, now=what.now
             )
-            answer = Answer(id=ask.id, leased=leased)
+            answer = WorkResponse(id=ask.id, leased=leased)
         elif isinstance(what, Polite):
             answer = await self._politely(ask.id, what)
         else:
-            answer = Answer(id=ask.id, refused=[*await desk.hand_in(what)])
+            answer = WorkResponse(id=ask.id, refused=[*await desk.hand_in(what)])
             self._deaths = 0
         with suppress(ConnectionError):
             await send(writer, answer)
 
-    async def _politely(self, id: int, what: Polite) -> Answer:
+    async def _politely(self, id: int, what: Polite) -> WorkResponse:
         assert self._ledger is not None, "mates ask where there is one"
         try:
-            return Answer(id=id, told=await self._ledger.ask(what.ask))
+            return WorkResponse(id=id, told=await self._ledger.ask(what.ask))
         except (LedgerUnavailable, Refused) as error:
             passing = isinstance(error, LedgerUnavailable)
-            return Answer(id=id, trouble=str(error), is_passing=passing)
+            return WorkResponse(id=id, trouble=str(error), is_passing=passing)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from crawlfleet.crawl.engine.process_messages import decode, encode
-from crawlfleet.crawl.work import Handed, Leased
+from crawlfleet.crawl.work import EngineReport, Leased
 from crawlfleet.errors import LedgerUnavailable, Refused, StoreUnavailable
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
@@ -30,14 +30,14 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     """By how much this machine's clock was set since the crawl began."""
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
+class LeaseCall(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
     hosts: int
     urls: int
     held: Mapping[str, int]
     now: float
 
 
-class Results(Handed, frozen=False, kw_only=True, tag="handed"):
+class Results(EngineReport, frozen=False, kw_only=True, tag="handed"):
     """What was visited."""
 
 
@@ -47,12 +47,12 @@ class Polite(msgspec.Struct, frozen=True, kw_only=True, tag="polite"):
     ask: LedgerAsk
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
     id: int
-    what: Lease | Results | Polite
+    what: LeaseCall | Results | Polite
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """To the question of that id; 0 was never asked and means: come to an end."""
 
     id: int
@@ -87,7 +87,7 @@ class WireDesk:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._asked: dict[int, asyncio.Future[WorkResponse]] = {}
         self._last_id = 0
         self.gone = False
         """Whether the other side is."""
@@ -95,7 +95,7 @@ class WireDesk:
     async def listen(self, end: asyncio.Event) -> None:
         """Take in answers until the other side is gone; sets `end` when told to, and then too."""
         try:
-            while (answer := await receive(self._reader, Answer)) is not None:
+            while (answer := await receive(self._reader, WorkResponse)) is not None:
                 if answer.id == 0:
                     end.set()
                 elif (future := self._asked.pop(answer.id, None)) and not future.done():
@@ -108,10 +108,10 @@ class WireDesk:
                     future.set_exception(StoreUnavailable(GONE))
 
     async def lease(self, *, hosts: int, urls: int, held: Mapping[str, int], now: float) -> Leased:
-        answer = await self._ask(Lease(hosts=hosts, urls=urls, held=held, now=now))
+        answer = await self._ask(LeaseCall(hosts=hosts, urls=urls, held=held, now=now))
         return answer.leased or Leased()
 
-    async def hand_in(self, handed: Handed) -> Sequence[str]:
+    async def hand_in(self, handed: EngineReport) -> Sequence[str]:
         results = Results(**msgspec.structs.asdict(handed))
         return (await self._ask(results)).refused
 
@@ -122,14 +122,14 @@ class WireDesk:
             raise (LedgerUnavailable if answer.is_passing else Refused)(answer.trouble)
         return answer.told
 
-    async def _ask(self, what: Lease | Results | Polite) -> Answer:
+    async def _ask(self, what: LeaseCall | Results | Polite) -> WorkResponse:
         if self.gone:
             raise StoreUnavailable(GONE)
         self._last_id += 1
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[WorkResponse] = asyncio.get_running_loop().create_future()
         self._asked[self._last_id] = future
         try:
-            await send(self._writer, Ask(id=self._last_id, what=what))
+            await send(self._writer, WorkRequest(id=self._last_id, what=what))
         except ConnectionError as error:
             raise StoreUnavailable(GONE) from error
         return await future

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from selectolax.lexbor import LexborNode
 
-from crawlfleet.crawl.extract.fields import Field
-from crawlfleet.crawl.extract.markup import Page, search
+from crawlfleet.crawl.extract.fields import FieldReader
+from crawlfleet.crawl.extract.markup import HtmlPage, search
 from crawlfleet.crawl.extract.nesting import contained, lies_within, sort_into
 
 FEW: Final = 8
@@ -42,7 +42,7 @@ class Inside(NamedTuple):
     """Fields that are looked for one by one."""
 
 
-def inside(fields: Sequence[Field], item: int) -> Inside | None:
+def inside(fields: Sequence[FieldReader], item: int) -> Inside | None:
     """What to look for within that field; `None` where names alone do not tell all others."""
     others = {at: field.tag for at, field in enumerate(fields) if at != item and field.tag}
     if len(others) < len(fields) - 1:
@@ -58,7 +58,7 @@ def inside(fields: Sequence[Field], item: int) -> Inside | None:
 
 
 def choose(
-    fields: Sequence[Field], page: Page, likely: int, inside: Inside | None = None
+    fields: Sequence[FieldReader], page: HtmlPage, likely: int, inside: Inside | None = None
 ) -> Container:
     """Find all fields, and which is around most others; of several, the one that has more
     elements within; then the first by name. The order in which the keys were written means
@@ -93,7 +93,7 @@ def choose(
 
 
 def _search_within(
-    fields: Sequence[Field], page: Page, scopes: list[LexborNode], inside: Inside
+    fields: Sequence[FieldReader], page: HtmlPage, scopes: list[LexborNode], inside: Inside
 ) -> Sorted | None:
     """What each field, and after all of them the links, have within each scope, where these are
     sure to be the items; else `None`.

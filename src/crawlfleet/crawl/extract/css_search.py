@@ -12,14 +12,14 @@ from typing import Final
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core.pages import css
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.nesting import is_within
 
 STEPS: Final = 1_000_000_000
 """What one search of the engine may cost: a few seconds at worst, and mostly far less."""
 
 
-def find(page: Page, selector: str, chains: tuple[css.Chain, ...]) -> list[LexborNode]:
+def find(page: HtmlPage, selector: str, chains: tuple[css.Chain, ...]) -> list[LexborNode]:
     """All elements that match, each once, in their order; `chains` are those of the selector.
 
     What cannot be searched for within the limit, such as siblings of siblings among a hundred
@@ -35,7 +35,7 @@ def find(page: Page, selector: str, chains: tuple[css.Chain, ...]) -> list[Lexbo
     return found
 
 
-def _is_cheap(page: Page, chains: tuple[css.Chain, ...]) -> bool:
+def _is_cheap(page: HtmlPage, chains: tuple[css.Chain, ...]) -> bool:
     most = _most_tags(chains)
     # Counting tags takes longer than many a search, and most pages are small enough for all.
     return len(page.body) <= most or page.tags <= most
@@ -55,7 +55,7 @@ def _most_tags(chains: tuple[css.Chain, ...]) -> int:
     )
 
 
-def _by_parts(page: Page, selector: str) -> list[LexborNode]:
+def _by_parts(page: HtmlPage, selector: str) -> list[LexborNode]:
     matched: set[int] = set()
     last: list[str] = []
     for alternative in css.parts(selector):
@@ -73,7 +73,7 @@ def _by_parts(page: Page, selector: str) -> list[LexborNode]:
 
 
 def _step(
-    page: Page, segment: list[tuple[str, str]], around: list[LexborNode] | None
+    page: HtmlPage, segment: list[tuple[str, str]], around: list[LexborNode] | None
 ) -> list[LexborNode]:
     """The matches of a segment that lie within those of the one before it."""
     if around is not None and not around:

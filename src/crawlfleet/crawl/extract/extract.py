@@ -14,9 +14,9 @@ from crawlfleet.core.pages import json_path
 from crawlfleet.core.pages.selectors import plural
 from crawlfleet.core.pages.values import absolute
 from crawlfleet.crawl.extract.containers import ANCHORS, choose, inside
-from crawlfleet.crawl.extract.fields import MOST, Field
+from crawlfleet.crawl.extract.fields import MOST, FieldReader
 from crawlfleet.crawl.extract.links import leads_on
-from crawlfleet.crawl.extract.markup import Page, search
+from crawlfleet.crawl.extract.markup import HtmlPage, search
 from crawlfleet.crawl.extract.nesting import lies_within, nest_into, sort_into
 from crawlfleet.crawl.extract.structured import structured_data
 from crawlfleet.model.crawl.extraction import (
@@ -24,9 +24,9 @@ from crawlfleet.model.crawl.extraction import (
     PAGE_URL,
     PAGES,
     STRUCTURED,
+    ExtractionPlan,
     Item,
     Language,
-    Plan,
 )
 
 MOST_ITEMS: Final = 100_000
@@ -36,18 +36,18 @@ MOST_ITEMS: Final = 100_000
 class Extractor:
     """A plan made ready for many pages."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._flat = tuple(Field(field) for field in plan.flat)
+    def __init__(self, plan: ExtractionPlan) -> None:
+        self._flat = tuple(FieldReader(field) for field in plan.flat)
         self._kinds = [plural(field.name) for field in plan.flat]
-        self._groups = tuple(Field(field) for field in plan.groups)
-        self._page = tuple(Field(field) for field in plan.page)
+        self._groups = tuple(FieldReader(field) for field in plan.groups)
+        self._page = tuple(FieldReader(field) for field in plan.page)
         self._structured = plan.structured
         self._insides = [inside(self._flat, at) for at in range(len(self._flat))]
         self._likely = 0
         """Where the item was on the last page that had any: what is tried first, and changes no
         answer."""
 
-    def items(self, page: Page, document: Any = None) -> list[Item]:
+    def items(self, page: HtmlPage, document: Any = None) -> list[Item]:
         """What the plan finds on the page; `document` is its body where that is JSON.
 
         The answer depends on this page alone. Never raises.
@@ -68,19 +68,19 @@ class Extractor:
             items.append(Item(kind=STRUCTURED, fields={PAGE_URL: page.url, **found}))
         return items[:MOST_ITEMS]
 
-    def caught(self, page: Page, document: Any = None) -> dict[str, int]:
+    def caught(self, page: HtmlPage, document: Any = None) -> dict[str, int]:
         """How much each expression of the plan matches on the page, wherever it is."""
         counts: dict[str, int] = {}
         for field in (*self._flat, *self._groups, *self._page):
             _count(field, [None], page, document, counts)
         return counts
 
-    def container(self, page: Page) -> str | None:
+    def container(self, page: HtmlPage) -> str | None:
         """Which key of the flat map is the item on this page."""
         at = choose(self._flat, page, self._likely, self._insides[self._likely]).at
         return None if at is None else self._flat[at].name
 
-    def _flat_items(self, page: Page) -> list[Item]:
+    def _flat_items(self, page: HtmlPage) -> list[Item]:
         likely = self._likely
         at, found, sorted_, links = choose(self._flat, page, likely, self._insides[likely])
         if at is None:
@@ -108,7 +108,7 @@ class Extractor:
         ]
 
 
-def _links(scopes: Sequence[LexborNode], page: Page) -> Sequence[Sequence[LexborNode]]:
+def _links(scopes: Sequence[LexborNode], page: HtmlPage) -> Sequence[Sequence[LexborNode]]:
     """Those of each item."""
     if len(scopes) > 1 and lies_within(scopes, {scope.mem_id for scope in scopes}):
         return sort_into(scopes, page.find(ANCHORS))
@@ -116,7 +116,7 @@ def _links(scopes: Sequence[LexborNode], page: Page) -> Sequence[Sequence[Lexbor
     return [search(ANCHORS, scope) for scope in scopes]
 
 
-def _first_address(links: Sequence[LexborNode], page: Page) -> str | None:
+def _first_address(links: Sequence[LexborNode], page: HtmlPage) -> str | None:
     """Where the first link leads that leads to a page."""
     for link in links:
         href = link.attrs.get("href")
@@ -125,7 +125,7 @@ def _first_address(links: Sequence[LexborNode], page: Page) -> str | None:
     return None
 
 
-def _page_item(page: Page, fields: dict[str, Any], wanted: Sequence[Field]) -> list[Item]:
+def _page_item(page: HtmlPage, fields: dict[str, Any], wanted: Sequence[FieldReader]) -> list[Item]:
     """The page as one item, unless nothing at all was found on it."""
     if not any(has_value(field.plan, fields[field.name]) for field in wanted):
         return []
@@ -133,7 +133,7 @@ def _page_item(page: Page, fields: dict[str, Any], wanted: Sequence[Field]) -> l
 
 
 def _fields(
-    fields: Sequence[Field], scopes: Sequence[Any], page: Page, document: Any
+    fields: Sequence[FieldReader], scopes: Sequence[Any], page: HtmlPage, document: Any
 ) -> list[dict[str, Any]]:
     """The fields of each scope; the only scope `None` is the page itself."""
     rows: list[dict[str, Any]] = [{} for _ in scopes]
@@ -149,7 +149,7 @@ def _fields(
 
 
 def _group(
-    group: Field, scopes: Sequence[Any], page: Page, document: Any
+    group: FieldReader, scopes: Sequence[Any], page: HtmlPage, document: Any
 ) -> list[list[dict[str, Any]]]:
     """For each scope the objects that the group makes within it."""
     matches = [
@@ -162,7 +162,7 @@ def _group(
 
 
 def _places(
-    field: Field, scopes: Sequence[Any], page: Page, document: Any
+    field: FieldReader, scopes: Sequence[Any], page: HtmlPage, document: Any
 ) -> Sequence[Sequence[Any]]:
     """For each scope where the field is within it."""
     language = field.query.language
@@ -184,9 +184,9 @@ def _places(
 
 
 def _count(
-    field: Field,
+    field: FieldReader,
     scopes: Sequence[Any],
-    page: Page,
+    page: HtmlPage,
     document: Any,
     counts: dict[str, int],
 ) -> None:

@@ -12,8 +12,8 @@ from crawlfleet.core.pages import css, json_path
 from crawlfleet.core.pages.values import convert, read_json, text_of_number
 from crawlfleet.core.text.patterns import compile_pattern
 from crawlfleet.crawl.extract.css_search import find
-from crawlfleet.crawl.extract.markup import Page
-from crawlfleet.crawl.extract.text import Allowance, text_of, text_of_xml
+from crawlfleet.crawl.extract.markup import HtmlPage
+from crawlfleet.crawl.extract.text import TextBudget, text_of, text_of_xml
 from crawlfleet.model.crawl.extraction import FieldPlan, Language, ValueType
 
 MOST: Final = 10_000
@@ -23,7 +23,7 @@ PATTERN_LONGEST: Final = 100_000
 """Characters in which a regular expression is searched for."""
 
 
-class Field:
+class FieldReader:
     """One field of a plan, or a group of them."""
 
     __slots__ = (
@@ -66,9 +66,9 @@ class Field:
             and query.attribute is None
             and not (query.html or query.own)
         )
-        self.fields = tuple(Field(field, nested=True) for field in plan.fields)
+        self.fields = tuple(FieldReader(field, nested=True) for field in plan.fields)
 
-    def elements(self, page: Page) -> list[LexborNode]:
+    def elements(self, page: HtmlPage) -> list[LexborNode]:
         """Where a CSS field is on the page."""
         return find(page, self.query.expression, self.chains)
 
@@ -84,7 +84,7 @@ class Field:
             return []  # the number of something that is none, or a division by zero
         return found if isinstance(found, list) else [found]
 
-    def value(self, places: Iterable[Any], page: Page) -> Any:
+    def value(self, places: Iterable[Any], page: HtmlPage) -> Any:
         """What the field has where it was found: elements, texts or JSON values."""
         if self._plain:
             for place in places:
@@ -98,7 +98,7 @@ class Field:
             return next(values, self.plan.default)
         return list(_first(values, MOST)) or self.plan.default or []
 
-    def inner(self, places: Iterable[Any], page: Page) -> list[Any]:
+    def inner(self, places: Iterable[Any], page: HtmlPage) -> list[Any]:
         """The JSON values to which a group's path leads, in the texts that were caught."""
         if self.plan.inner is None:
             return list(places)
@@ -107,7 +107,7 @@ class Field:
             found += json_path.select(read_json(self._text(place, page.allowance)), self.plan.inner)
         return found
 
-    def _values(self, places: Iterable[Any], page: Page) -> Iterator[Any]:
+    def _values(self, places: Iterable[Any], page: HtmlPage) -> Iterator[Any]:
         """Each place's value; those without one are left out."""
         if self.plan.inner is not None or self.query.language is Language.JSON:
             for found in self.inner(places, page):
@@ -120,7 +120,7 @@ class Field:
             if value is not None:
                 yield value
 
-    def _of_text(self, text: str, page: Page) -> Any:
+    def _of_text(self, text: str, page: HtmlPage) -> Any:
         if self.pattern is not None:
             found = self.pattern.search(text[:PATTERN_LONGEST])
             if found is None:
@@ -132,13 +132,13 @@ class Field:
             text = page.spelt(text)
         return convert(text, self.type, base=page.base, format=self.plan.format)
 
-    def _of_json(self, value: Any, page: Page) -> Any:
+    def _of_json(self, value: Any, page: HtmlPage) -> Any:
         if value is None or (self.type is ValueType.JSON and self.pattern is None):
             return value
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         return self._of_text(text, page)
 
-    def _text(self, place: Any, allowance: Allowance) -> str:
+    def _text(self, place: Any, allowance: TextBudget) -> str:
         query = self.query
         if isinstance(place, LexborNode):
             if query.attribute is not None:

@@ -21,7 +21,7 @@ from crawlfleet.crawl.engine.process_messages import decode, encode
 from crawlfleet.crawl.extract.page_reader import GZIP, PageReader
 from crawlfleet.crawl.fetch.charset import UTF8
 from crawlfleet.errors import ReaderUnavailable
-from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.model.crawl.reading import Reading
 
@@ -56,7 +56,7 @@ class PageRequest(NamedTuple):
 class ReaderSettings(NamedTuple):
     """The first message to a reader process."""
 
-    plan: Plan
+    plan: ExtractionPlan
     product: str
 
 
@@ -74,7 +74,9 @@ class _Ended(Exception):
 class LimitedReader:
     """Reads the pages of a crawl, each within a limit of time."""
 
-    def __init__(self, plan: Plan, *, product: str = PRODUCT, read_s: float = READ_S) -> None:
+    def __init__(
+        self, plan: ExtractionPlan, *, product: str = PRODUCT, read_s: float = READ_S
+    ) -> None:
         """`product` is the name by which pages may address this crawl; `read_s` is the limit for
         a small page."""
         self._plan = plan

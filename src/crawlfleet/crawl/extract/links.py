@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from crawlfleet.core.urls.robots_tags import PRODUCT, addressed, from_words
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.fetch.charset import UTF8
 from crawlfleet.model.crawl.reading import FREE, Directives, LinkKind, LinkTraits
 
@@ -49,7 +49,7 @@ class Discovered(NamedTuple):
     """What the page itself asks for; headers may ask for more."""
 
 
-def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
+def discover(page: HtmlPage, to_us: frozenset[str] = _TO_US) -> Discovered:
     """The links of a page; `to_us` are the names of meta elements that say what it allows. Never
     raises."""
     links: dict[str, LinkTraits] = {}
@@ -101,7 +101,7 @@ def _add(links: dict[str, LinkTraits], href: str, kind: LinkKind) -> None:
         links[href] = LinkTraits(kind)
 
 
-def _usable(links: dict[str, LinkTraits], page: Page) -> dict[str, LinkTraits]:
+def _usable(links: dict[str, LinkTraits], page: HtmlPage) -> dict[str, LinkTraits]:
     """Those that may be addresses, as they are asked for."""
     doubtful = [href for href in links if href[:1] in _DOUBTFUL]
     if len(page.body) > LONGEST:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
 from crawlfleet.core.pages.values import absolute
-from crawlfleet.crawl.extract.text import Allowance
+from crawlfleet.crawl.extract.text import TextBudget
 from crawlfleet.crawl.extract.truncate import cut_at
 from crawlfleet.crawl.fetch.charset import ASCII, UTF8, charset_of_ascii
 from crawlfleet.crawl.fetch.legacy_charsets import spelt_in
@@ -26,7 +26,7 @@ Lead = tuple[str | None, dict[str, str | None]]
 _UNREAD: Final = object()
 
 
-class Page:
+class HtmlPage:
     """The mark-up of one page, parsed when it is first asked for.
 
     `body` is UTF-8, or nearly, and was in `charset` when it came; nothing in it can make this
@@ -39,7 +39,7 @@ class Page:
         end = cut_at(body)
         self.cut = end is not None
         """Whether the page was too deep or too large, and its rest is ignored."""
-        self.allowance = Allowance()
+        self.allowance = TextBudget()
         self.body = body if end is None else body[:end]
         self._tags: int | None = None
         self._tree: LexborHTMLParser | None = None

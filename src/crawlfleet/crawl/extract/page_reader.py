@@ -8,11 +8,11 @@ from crawlfleet.core.pages.values import read_json
 from crawlfleet.core.urls.robots_tags import PRODUCT, addressed, from_headers
 from crawlfleet.crawl.extract.extract import Extractor
 from crawlfleet.crawl.extract.links import discover
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.sitemaps import Form, looks_like_listing, read_listing
 from crawlfleet.crawl.extract.text import text_of
 from crawlfleet.crawl.fetch.charset import UTF8, Text, to_utf8
-from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.model.crawl.reading import FREE, Directives, LinkKind, LinkTraits, Reading
 
@@ -77,7 +77,7 @@ class Reader(Protocol):
 class PageReader:
     """Reads pages by a plan; the same reader serves a whole crawl."""
 
-    def __init__(self, plan: Plan, *, product: str = PRODUCT) -> None:
+    def __init__(self, plan: ExtractionPlan, *, product: str = PRODUCT) -> None:
         """`product` is the name by which pages may speak to this crawl."""
         self._extractor = Extractor(plan) if plan else None
         self._product = product
@@ -116,7 +116,7 @@ class PageReader:
         )
 
 
-def _judged(page: Page, status: int, headers: Sequence[tuple[str, str]]) -> tuple[Outcome, str]:
+def _judged(page: HtmlPage, status: int, headers: Sequence[tuple[str, str]]) -> tuple[Outcome, str]:
     """Whether it is a page at all, and why not."""
     title = page.title
     if not page_signs.worth_a_look(status=status, title=title, size=len(page.body)):
@@ -131,7 +131,7 @@ def _judged(page: Page, status: int, headers: Sequence[tuple[str, str]]) -> tupl
     return Outcome.OK, ""
 
 
-def visible_text(page: Page) -> str:
+def visible_text(page: HtmlPage) -> str:
     """What people read on the page, its title left out."""
     body = page.tree.body
     return "" if body is None else " ".join(text_of(body, page.allowance).split())
@@ -146,10 +146,10 @@ def _listing(body: bytes, url: str, robots: Directives) -> Reading:
     return Reading(base=url, links=links, is_listing=True, robots=robots, note=note)
 
 
-def open_page(body: bytes, url: str, kind: str, charset: str = UTF8) -> tuple[Page, Any]:
+def open_page(body: bytes, url: str, kind: str, charset: str = UTF8) -> tuple[HtmlPage, Any]:
     """The page, and its body as a value where that is JSON; `None` where it is not. `body` is
     UTF-8, and was in `charset` when it came."""
     document = None
     if kind.endswith("json") or (kind not in HTML and body[:100].lstrip()[:1] in {b"{", b"["}):
         document = read_json(body)
-    return Page(b"" if document is not None else body, url, charset), document
+    return HtmlPage(b"" if document is not None else body, url, charset), document

@@ -56,7 +56,7 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
     """When it was last changed or published, in ISO 8601."""
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
+class LinkListing(msgspec.Struct, frozen=True, kw_only=True):
     """What a sitemap or feed has."""
 
     form: Form
@@ -77,7 +77,7 @@ def looks_like_listing(body: bytes, content_type: str = "") -> bool:
 
 def read_listing(
     body: bytes, *, utf8: bool = False, most: int = MOST_ADDRESSES, most_bytes: int = MOST_BYTES
-) -> Listing:
+) -> LinkListing:
     """The addresses of a sitemap (XML or text, gzipped or not) or of a feed. Never raises.
 
     `utf8`: whether it was made UTF-8 before, whatever it says itself.
@@ -89,7 +89,7 @@ def read_listing(
         return _text(body, most, cut, trouble)
     if _WRONG_DECLARATION.search(start):
         trouble = "it declares a document type or entities, which lists have no need of"
-        return Listing(form=Form.UNKNOWN, entries=[], trouble=trouble)
+        return LinkListing(form=Form.UNKNOWN, entries=[], trouble=trouble)
     return _Stream(most, cut, trouble).read(body, "utf-8" if utf8 else None)
 
 
@@ -107,7 +107,7 @@ def _unpacked(body: bytes, most: int) -> tuple[bytes, bool, str | None]:
     return plain, False, None if unpacker.eof else "it is cut off in the middle"
 
 
-def _text(body: bytes, most: int, cut: bool, trouble: str | None) -> Listing:
+def _text(body: bytes, most: int, cut: bool, trouble: str | None) -> LinkListing:
     """One address a line."""
     entries: list[Listed] = []
     for raw in body.split(b"\n"):
@@ -118,7 +118,7 @@ def _text(body: bytes, most: int, cut: bool, trouble: str | None) -> Listing:
                 break
             entries.append(Listed(line.decode("utf-8", "replace")))
     form = Form.TEXT if entries else Form.UNKNOWN
-    return Listing(form=form, entries=entries, cut=cut, trouble=trouble)
+    return LinkListing(form=form, entries=entries, cut=cut, trouble=trouble)
 
 
 class _Stream:
@@ -131,7 +131,7 @@ class _Stream:
         self._form = Form.UNKNOWN
         self._entries: list[Listed] = []
 
-    def read(self, body: bytes, encoding: str | None) -> Listing:
+    def read(self, body: bytes, encoding: str | None) -> LinkListing:
         from lxml import etree
 
         parser = etree.XMLPullParser(
@@ -156,7 +156,9 @@ class _Stream:
         except (etree.XMLSyntaxError, ValueError, AssertionError) as error:
             if not self._entries or self._trouble is None:
                 self._trouble = f"it is no proper XML: {error}"
-        return Listing(form=self._form, entries=self._entries, cut=self._cut, trouble=self._trouble)
+        return LinkListing(
+            form=self._form, entries=self._entries, cut=self._cut, trouble=self._trouble
+        )
 
     def _take(self, events: Iterator[Any]) -> bool:
         """Take in what has come; false when there is no need to go on."""

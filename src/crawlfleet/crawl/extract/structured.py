@@ -5,7 +5,7 @@ from typing import Any, Final
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core.pages.values import absolute, read_json
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.nesting import nest_into
 from crawlfleet.crawl.extract.text import text_of
 
@@ -31,7 +31,7 @@ _ADDRESSES: Final = {
 }
 
 
-def structured_data(page: Page) -> dict[str, Any]:
+def structured_data(page: HtmlPage) -> dict[str, Any]:
     """`json_ld`, `open_graph` and `microdata`, those of them that the page has."""
     found = {
         "json_ld": _json_ld(page),
@@ -41,7 +41,7 @@ def structured_data(page: Page) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def _json_ld(page: Page) -> list[Any]:
+def _json_ld(page: HtmlPage) -> list[Any]:
     """The objects of all scripts in one list; graphs and lists are taken apart."""
     objects: list[Any] = []
     for script in page.find('script[type="application/ld+json" i]')[:MOST]:
@@ -62,7 +62,7 @@ def _bare(script: str) -> str:
     return text
 
 
-def _open_graph(page: Page) -> dict[str, Any]:
+def _open_graph(page: HtmlPage) -> dict[str, Any]:
     """By property; one that comes several times has a list."""
     found: dict[str, Any] = {}
     for meta in page.find("meta[property], meta[name]")[:MOST]:
@@ -80,7 +80,7 @@ def _open_graph(page: Page) -> dict[str, Any]:
     return found
 
 
-def _microdata(page: Page) -> list[dict[str, Any]]:
+def _microdata(page: HtmlPage) -> list[dict[str, Any]]:
     """The items of the page, with their types and properties; items within items are nested."""
     scopes = page.find("[itemscope]")[:MOST]
     if not scopes:
@@ -116,7 +116,7 @@ def _bare_item(scope: LexborNode) -> dict[str, Any]:
     return {**({"type": kind} if kind else {}), "properties": {}}
 
 
-def _property(node: LexborNode, page: Page) -> str | None:
+def _property(node: LexborNode, page: HtmlPage) -> str | None:
     attributes = node.attributes
     if attributes.get("content") is not None:
         return attributes["content"]

@@ -18,7 +18,7 @@ _SILENT: Final = frozenset({"script", "style", "template", "noscript", "-comment
 _SILENT_XML: Final = _SILENT - {"-comment"}
 
 
-class Allowance:
+class TextBudget:
     """What reading the texts of one page may cost.
 
     Elements within elements have the same text again and again, so that a small page can have
@@ -41,7 +41,7 @@ class Allowance:
         return text[:LONGEST] if self.chars >= 0 else ""
 
 
-def text_of(node: LexborNode, allowance: Allowance) -> str:
+def text_of(node: LexborNode, allowance: TextBudget) -> str:
     """The text within an element; what belongs to different blocks is parted by a space."""
     child = node.first_child
     if child is None:
@@ -55,7 +55,7 @@ def text_of(node: LexborNode, allowance: Allowance) -> str:
     return "" if allowance.used_up else allowance.take("".join(_parts(node, allowance)))
 
 
-def _parts(top: LexborNode, allowance: Allowance) -> list[str]:
+def _parts(top: LexborNode, allowance: TextBudget) -> list[str]:
     parts: list[str] = []
     left = LONGEST
     end = top.mem_id
@@ -86,7 +86,7 @@ def _parts(top: LexborNode, allowance: Allowance) -> list[str]:
     return parts
 
 
-def text_of_xml(element: Any, allowance: Allowance) -> str:
+def text_of_xml(element: Any, allowance: TextBudget) -> str:
     """The same for an element of the tree for XPath."""
     if allowance.used_up:
         return ""

@@ -28,7 +28,7 @@ class Overflowing(CrawlfleetError):
     """More would come out than was allowed."""
 
 
-class Layer(Protocol):
+class DecodingLayer(Protocol):
     """One encoding of a body."""
 
     def feed(self, data: bytes, limit: int) -> bytes:
@@ -149,7 +149,7 @@ class Zstandard:
 class Decoder:
     """All encodings of one body, undone up to a limit."""
 
-    def __init__(self, layers: list[Layer], limit: int) -> None:
+    def __init__(self, layers: list[DecodingLayer], limit: int) -> None:
         self._layers = layers
         self._limit = limit
         self._pieces: list[bytes] = []
@@ -185,7 +185,7 @@ def decoder(encodings: str, limit: int) -> Decoder | None:
     Names that mean no encoding that is known are passed over, as browsers do: some servers write
     a charset there. Raises `Undecodable` for more encodings upon each other than anyone uses.
     """
-    layers: list[Layer] = []
+    layers: list[DecodingLayer] = []
     for name in reversed(encodings.lower().split(",")):
         match name.strip():
             case "gzip" | "x-gzip":

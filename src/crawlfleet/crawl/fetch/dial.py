@@ -19,8 +19,8 @@ from typing import ClassVar, Final, TypeVar
 from crawlfleet.core.network import egress
 from crawlfleet.crawl.fetch.dns import Names, NameUnknown, is_literal
 from crawlfleet.crawl.fetch.proxy import HIDDEN_NAMES, BadProxy, Proxy, ProxyRefused, Tunnel
-from crawlfleet.crawl.fetch.request import Origin
-from crawlfleet.crawl.fetch.sandbox_proxy import Closed, Unreached, door_of_cell
+from crawlfleet.crawl.fetch.request import RequestOrigin
+from crawlfleet.crawl.fetch.sandbox_proxy import SandboxProxyClosed, Unreached, door_of_cell
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.model.task import ErrorClass
@@ -101,7 +101,7 @@ class Dialler:
 
     async def open(
         self,
-        origin: Origin,
+        origin: RequestOrigin,
         proxy: Proxy | None,
         make: Callable[[], P],
         barred: Bar | None = None,
@@ -138,7 +138,7 @@ class Dialler:
             raise NoConnection(outcome, reason, address) from None
         except NameUnknown as error:
             raise NoConnection(Outcome.DNS, str(error)) from None
-        except Closed as error:
+        except SandboxProxyClosed as error:
             raise AddressRefused(str(error)) from None
         except Unreached as error:
             raise NoConnection(error.outcome, str(error), address) from None
@@ -243,7 +243,7 @@ class Dialler:
             return f"{address} is {egress.OF_THIS_MACHINE}"
         return None
 
-    async def _begin(self, sock: socket.socket, origin: Origin, make: Callable[[], P]) -> P:
+    async def _begin(self, sock: socket.socket, origin: RequestOrigin, make: Callable[[], P]) -> P:
         loop = asyncio.get_running_loop()
         try:
             if origin.tls:
@@ -257,7 +257,9 @@ class Dialler:
             raise
         return protocol
 
-    async def _through_socks(self, address: str, proxy: Proxy, origin: Origin) -> socket.socket:
+    async def _through_socks(
+        self, address: str, proxy: Proxy, origin: RequestOrigin
+    ) -> socket.socket:
         if reason := self._refusal(address):
             raise AddressRefused(reason)
         import python_socks
@@ -278,7 +280,7 @@ class Dialler:
             raise ProxyRefused(str(error)) from None
 
     async def _through_http(
-        self, sock: socket.socket, proxy: Proxy, origin: Origin, make: Callable[[], P]
+        self, sock: socket.socket, proxy: Proxy, origin: RequestOrigin, make: Callable[[], P]
     ) -> P:
         entry = origin._replace(tls=proxy.scheme == "https", host=proxy.host, port=proxy.port)
         if not origin.tls:

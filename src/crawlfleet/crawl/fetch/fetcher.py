@@ -16,13 +16,13 @@ from typing import Final, Self
 from crawlfleet.crawl.fetch.charset import is_binary
 from crawlfleet.crawl.fetch.dial import AddressRefused, Dialler, NoConnection
 from crawlfleet.crawl.fetch.dns import Names
-from crawlfleet.crawl.fetch.http1 import Answer, Connection, Wanted
+from crawlfleet.crawl.fetch.http1 import Http1Connection, RawResponse, Wanted
 from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.fetch.pool import KEEP_S, Pool
 from crawlfleet.crawl.fetch.proxy import BadProxy, Proxy, read_proxy
 from crawlfleet.crawl.fetch.request import Manner, Target, header_problem, read_target
 from crawlfleet.crawl.fetch.response import is_html, is_wanted, media_type
-from crawlfleet.crawl.fetch.timeouts import TICK_S, Watch
+from crawlfleet.crawl.fetch.timeouts import TICK_S, TimeoutWatch
 from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome
 
 CONNECTIONS: Final = 1000
@@ -82,7 +82,7 @@ class Fetcher:
         )
         self._pool = Pool(size=connections, per_host=per_host, keep_s=keep_s)
         shortest = min(limits.first_byte_s, limits.idle_s, limits.total_s)
-        self._watch = Watch(min(TICK_S, shortest / 4))
+        self._watch = TimeoutWatch(min(TICK_S, shortest / 4))
         self._kinds: dict[tuple[tuple[str, ...], int, bool, bool, bool], Wanted] = {}
 
     async def __aenter__(self) -> Self:
@@ -125,7 +125,7 @@ class Fetcher:
             kept = await self._pool.take(key, fresh=fresh)
             began = time.monotonic()
             connection = kept
-            back: Connection | None = None
+            back: Http1Connection | None = None
             try:
                 if connection is None:
                     connection = await self._connect(target, proxy)
@@ -154,7 +154,7 @@ class Fetcher:
                 return _fetched(request, answer, connection, began)
             fresh = True
 
-    async def _connect(self, target: Target, proxy: Proxy | None) -> Connection:
+    async def _connect(self, target: Target, proxy: Proxy | None) -> Http1Connection:
         if self._http2 and target.origin.tls:
             from crawlfleet.crawl.fetch import http2
 
@@ -164,20 +164,20 @@ class Fetcher:
             connection = choice.chosen
         else:
             connection, address = await self._dialler.open(
-                target.origin, proxy, lambda: Connection(self._limits, self._watch)
+                target.origin, proxy, lambda: Http1Connection(self._limits, self._watch)
             )
         connection.address = address
         return connection
 
     def _ask(
         self,
-        connection: Connection,
+        connection: Http1Connection,
         request: FetchRequest,
         target: Target,
         data: bytes,
         wanted: Wanted,
         ends_at: float,
-    ) -> asyncio.Future[Answer]:
+    ) -> asyncio.Future[RawResponse]:
         """`data` is the request as HTTP/1.1 has it."""
         if not connection.speaks_http2:
             return connection.ask(data, wanted, ends_at)
@@ -226,7 +226,7 @@ def _refused(request: FetchRequest, reason: str) -> Fetched:
 
 
 def _fetched(
-    request: FetchRequest, answer: Answer, connection: Connection, began: float
+    request: FetchRequest, answer: RawResponse, connection: Http1Connection, began: float
 ) -> Fetched:
     outcome, reason = answer.outcome, answer.reason
     if outcome is Outcome.OK and answer.body:

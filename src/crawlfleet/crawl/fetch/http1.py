@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: a request goes out, and whatever comes back becomes an `Answer`.
+"""One HTTP/1.1 connection: a request goes out, and whatever comes back becomes an `RawResponse`.
 
 Everything that the other side may do ends in one of two ways: the answer is whole, or `trouble`
 says why it is not. Nothing is kept beyond the limits: a body that is too long, too slow or not
@@ -18,7 +18,7 @@ from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 from crawlfleet.crawl.fetch.decoding import Decoder, Overflowing, Undecodable, decoder
 from crawlfleet.crawl.fetch.lenient_headers import LONGEST_END, has_end, mended
 from crawlfleet.crawl.fetch.response import judge
-from crawlfleet.crawl.fetch.timeouts import Watch
+from crawlfleet.crawl.fetch.timeouts import TimeoutWatch
 from crawlfleet.model.crawl.parameters import Limits, Outcome
 
 MAX_HEADERS: Final = 500
@@ -65,7 +65,7 @@ class Wanted:
         self.head, self.conditional, self.cut = head, conditional, cut
 
 
-class Answer:
+class RawResponse:
     """What came back, as far as it came."""
 
     __slots__ = (
@@ -94,15 +94,15 @@ class Answer:
         """Whether the connection is good for another request."""
 
 
-class Connection(asyncio.Protocol):
+class Http1Connection(asyncio.Protocol):
     """Use `ask` for one request after another, and `close` in the end."""
 
     speaks_http2 = False
 
-    def __init__(self, limits: Limits, watch: Watch) -> None:
+    def __init__(self, limits: Limits, watch: TimeoutWatch) -> None:
         self.address = ""
         self.asked = 0
-        self.on_lost: Callable[[Connection], None] | None = None
+        self.on_lost: Callable[[Http1Connection], None] | None = None
         self.idle_since = 0.0
         self._limits = limits
         self._watch = watch
@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()  # each time would ask the system who we are
         self._parser = _parser(self)
         self._stage = _IDLE
-        self._waiter: asyncio.Future[Answer] | None = None
+        self._waiter: asyncio.Future[RawResponse] | None = None
 
     # The life of the connection.
 
@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
 
     # One exchange.
 
-    def ask(self, request: bytes, wanted: Wanted, ends_at: float) -> asyncio.Future[Answer]:
+    def ask(self, request: bytes, wanted: Wanted, ends_at: float) -> asyncio.Future[RawResponse]:
         """Send a request; the answer is whole, or says what is the matter, before `ends_at`.
 
         Its outcome is never OK unless everything that was promised has come.
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         now = time.monotonic()
         self.asked += 1
         self._wanted = wanted
-        self._answer = Answer()
+        self._answer = RawResponse()
         self.sent_at = self._last_at = now
         self._ends_at = ends_at
         self._read: list[bytes] = []
@@ -438,7 +438,7 @@ class Connection(asyncio.Protocol):
             self._stop(Outcome.TOO_LARGE, str(error))
 
 
-def _parser(connection: Connection) -> httptools.HttpResponseParser:
+def _parser(connection: Http1Connection) -> httptools.HttpResponseParser:
     """Line feeds without carriage return, folded lines and spaces are common and do no harm; a
     length beside chunks is passed over, and the connection not used again."""
     parser = httptools.HttpResponseParser(connection)

@@ -30,12 +30,12 @@ from crawlfleet.crawl.fetch.http1 import (
     _BODY,
     _HEAD,
     MAX_INTERIM,
-    Answer,
-    Connection,
+    Http1Connection,
+    RawResponse,
     Wanted,
     _Stop,
 )
-from crawlfleet.crawl.fetch.timeouts import Watch
+from crawlfleet.crawl.fetch.timeouts import TimeoutWatch
 from crawlfleet.model.crawl.parameters import Limits, Outcome
 
 ALPN: Final = "h2"
@@ -56,14 +56,14 @@ Fields = Sequence[tuple[bytes, bytes]]
 class Choice(asyncio.Protocol):
     """Becomes a connection of the protocol that the server has chosen in the TLS handshake."""
 
-    chosen: Connection
+    chosen: Http1Connection
 
-    def __init__(self, limits: Limits, watch: Watch) -> None:
+    def __init__(self, limits: Limits, watch: TimeoutWatch) -> None:
         self._limits, self._watch = limits, watch
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         tls = transport.get_extra_info("ssl_object")
-        kind = Http2Connection if tls and tls.selected_alpn_protocol() == ALPN else Connection
+        kind = Http2Connection if tls and tls.selected_alpn_protocol() == ALPN else Http1Connection
         self.chosen = kind(self._limits, self._watch)
         transport.set_protocol(self.chosen)
         self.chosen.connection_made(transport)
@@ -91,12 +91,12 @@ class _Head:
         return True
 
 
-class Http2Connection(Connection):
+class Http2Connection(Http1Connection):
     """Use `ask_for` for one request after another, and `close` in the end."""
 
     speaks_http2 = True
 
-    def __init__(self, limits: Limits, watch: Watch) -> None:
+    def __init__(self, limits: Limits, watch: TimeoutWatch) -> None:
         super().__init__(limits, watch)
         self._parser: Any = _Head()
         self._frames = _Frames(H2Configuration(client_side=True, header_encoding=None))
@@ -124,8 +124,10 @@ class Http2Connection(Connection):
     def usable(self) -> bool:
         return not self._going and super().usable
 
-    def ask_for(self, fields: Fields, wanted: Wanted, ends_at: float) -> asyncio.Future[Answer]:
-        """As `Connection.ask`; `fields` are the header fields, those with a colon first."""
+    def ask_for(
+        self, fields: Fields, wanted: Wanted, ends_at: float
+    ) -> asyncio.Future[RawResponse]:
+        """As `Http1Connection.ask`; `fields` are the header fields, those with a colon first."""
         self._idle_bytes = self._asides = 0
         try:
             self._stream = self._frames.get_next_available_stream_id()

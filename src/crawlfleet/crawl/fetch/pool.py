@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Final
 
-from crawlfleet.crawl.fetch.http1 import Connection
+from crawlfleet.crawl.fetch.http1 import Http1Connection
 
 KEEP_S: Final = 30.0
 """An idle connection is kept for so long; many servers close theirs after less than a minute."""
@@ -18,10 +18,10 @@ class _Lane:
     __slots__ = ("idle", "taken", "waiting")
 
     def __init__(self) -> None:
-        self.idle: list[Connection] = []
+        self.idle: list[Http1Connection] = []
         self.taken = 0
         """Slots in use, by connections that are asked something or being made."""
-        self.waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self.waiting: deque[asyncio.Future[Http1Connection | None]] = deque()
 
 
 class Pool:
@@ -34,14 +34,14 @@ class Pool:
     def __init__(self, *, size: int, per_host: int, keep_s: float = KEEP_S) -> None:
         self._size, self._per_host, self._keep_s = size, per_host, keep_s
         self._lanes: dict[Hashable, _Lane] = {}
-        self._idle: OrderedDict[Connection, Hashable] = OrderedDict()
+        self._idle: OrderedDict[Http1Connection, Hashable] = OrderedDict()
         """All idle connections, the oldest first."""
         self._taken = 0
         self._turns: OrderedDict[Hashable, None] = OrderedDict()
         """Servers for which somebody waits and that have slots of their own left."""
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def take(self, key: Hashable, *, fresh: bool = False) -> Connection | None:
+    async def take(self, key: Hashable, *, fresh: bool = False) -> Http1Connection | None:
         """An idle connection to the server, or `None`: then a new one may be made.
 
         `fresh` passes over those that are idle.
@@ -51,7 +51,7 @@ class Pool:
             lane = self._lanes[key] = _Lane()
         if lane.taken < self._per_host and self._taken < self._size:
             return self._grant(lane, fresh=fresh)
-        place: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        place: asyncio.Future[Http1Connection | None] = asyncio.get_running_loop().create_future()
         lane.waiting.append(place)
         self._queue(key, lane)
         try:
@@ -69,7 +69,7 @@ class Pool:
             return None
         return connection
 
-    def give(self, key: Hashable, connection: Connection | None) -> None:
+    def give(self, key: Hashable, connection: Http1Connection | None) -> None:
         """End the use of a slot; a connection that may be used again is kept."""
         lane = self._lanes[key]
         lane.taken -= 1
@@ -97,7 +97,7 @@ class Pool:
             self._sweep.cancel()
             self._sweep = None
 
-    def _grant(self, lane: _Lane, *, fresh: bool) -> Connection | None:
+    def _grant(self, lane: _Lane, *, fresh: bool) -> Http1Connection | None:
         lane.taken += 1
         self._taken += 1
         while lane.idle and not fresh:
@@ -127,7 +127,7 @@ class Pool:
             place.set_result(self._grant(lane, fresh=False))
             self._queue(key, lane)
 
-    def _keep(self, key: Hashable, lane: _Lane, connection: Connection) -> None:
+    def _keep(self, key: Hashable, lane: _Lane, connection: Http1Connection) -> None:
         if self._keep_s <= 0:
             connection.close()
             return
@@ -138,14 +138,14 @@ class Pool:
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(self._keep_s / 2, self._tidy)
 
-    def _lose(self, connection: Connection) -> None:
+    def _lose(self, connection: Http1Connection) -> None:
         """Forget an idle connection that was closed."""
         key = self._idle.pop(connection)
         lane = self._lanes[key]
         lane.idle.remove(connection)
         self._forget(key, lane)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: Http1Connection) -> None:
         connection.on_lost = None
         self._lose(connection)
         connection.close()

@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _BREAKS: Final = re.compile(r"[\r\n\0]")
 
 
-class Origin(NamedTuple):
+class RequestOrigin(NamedTuple):
     """The server that a URL names. Credentials in a URL are left off."""
 
     tls: bool
@@ -41,7 +41,7 @@ class Origin(NamedTuple):
 
 
 class Target(NamedTuple):
-    origin: Origin
+    origin: RequestOrigin
     path: str
     """With the query."""
 
@@ -72,7 +72,7 @@ def _read_canonical(url: str) -> Target | None:
 
 
 @lru_cache(maxsize=10_000)
-def _read_origin(text: str) -> Origin | None:
+def _read_origin(text: str) -> RequestOrigin | None:
     if not (match := _ORIGIN.fullmatch(text)):
         return None
     scheme, host, port = match.groups()
@@ -83,7 +83,7 @@ def _read_origin(text: str) -> Origin | None:
     if not 0 < number < 65536:
         return None
     authority = host if number == usual else f"{host}:{number}"
-    return Origin(scheme == "https", host.strip("[]"), number, authority)
+    return RequestOrigin(scheme == "https", host.strip("[]"), number, authority)
 
 
 def user_agent(fetching: Fetching) -> str:

@@ -18,7 +18,7 @@ MAX_REPLY_BYTES: Final = 16_384
 END_OF_HEAD: Final = b"\r\n\r\n"
 
 
-class Closed(Exception):
+class SandboxProxyClosed(Exception):
     """The agent does not connect there, by its rules."""
 
 
@@ -30,13 +30,13 @@ class Unreached(Exception):
         self.outcome = outcome
 
 
-def door_of_cell() -> "Door | None":
+def door_of_cell() -> "SandboxProxy | None":
     """The door of the cell that this process is in; `None` when it is in none."""
     told = os.environ.get(WAY_OUT)
-    return Door(read_proxy(told)) if told else None
+    return SandboxProxy(read_proxy(told)) if told else None
 
 
-class Door:
+class SandboxProxy:
     """Leads to wherever the agent lets this process go."""
 
     def __init__(self, proxy: Proxy) -> None:
@@ -46,7 +46,7 @@ class Door:
         self, host: str, port: int, *, public_only: bool
     ) -> tuple[socket.socket, str]:
         """A socket to a host, by its name, and the address that it leads to. `public_only` asks
-        for less than the node may allow. Raises `Closed`, `Unreached` and `OSError`."""
+        for less than the node may allow. Raises `SandboxProxyClosed`, `Unreached` and `OSError`."""
         loop = asyncio.get_running_loop()
         way = socket.socket(socket.AF_INET)
         try:
@@ -63,7 +63,7 @@ class Door:
             raise
         way.close()
         if status == 403:
-            raise Closed(reason)
+            raise SandboxProxyClosed(reason)
         outcome = Outcome.CONNECT
         with contextlib.suppress(ValueError):
             outcome = Outcome(headers.get(OUTCOME_HEADER.lower(), outcome))

@@ -17,7 +17,7 @@ class Timed(Protocol):
         ...
 
 
-class Watch:
+class TimeoutWatch:
     """Calls `check` of everything added until it is discarded; sleeps when there is nothing."""
 
     def __init__(self, tick_s: float = TICK_S) -> None:

@@ -11,20 +11,20 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from crawlfleet.crawl.work import Handed
+from crawlfleet.crawl.work import EngineReport
 from crawlfleet.model.crawl.frontier import HostCommit, Link, Visit
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def portions(handed: Handed, most_bytes: int) -> list[Handed]:
+def portions(handed: EngineReport, most_bytes: int) -> list[EngineReport]:
     """Each with at most so many bytes to be committed, or with a single visit or host that has
     more. What is true of the whole goes with the first."""
     if _size(handed.hosts) <= most_bytes:
         return [handed]
-    parts: list[Handed] = []
+    parts: list[EngineReport] = []
     for hosts in _divided(handed.hosts, most_bytes):
-        part = copy(handed) if not parts else Handed(at=handed.at, hosts=[])
+        part = copy(handed) if not parts else EngineReport(at=handed.at, hosts=[])
         visited = {visit.id for host in hosts for visit in host.visits}
         part.hosts = hosts
         part.pages = [page for page in handed.pages if page.id in visited]

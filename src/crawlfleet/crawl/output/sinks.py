@@ -11,7 +11,7 @@ from crawlfleet import plugins
 from crawlfleet.core.tasks import credentials, sink_rules
 from crawlfleet.core.tasks.sink_rules import SinkRefusal
 from crawlfleet.errors import FieldProblem, InvalidRequest
-from crawlfleet.model.crawl.extraction import FIRST_LINK, PAGE_URL, Plan
+from crawlfleet.model.crawl.extraction import FIRST_LINK, PAGE_URL, ExtractionPlan
 from crawlfleet.model.crawl.parameters import CrawlParameters, NodeSink, SinkSpec
 from crawlfleet.ports.sink import Sink
 
@@ -27,7 +27,7 @@ TOLD: Final = ("table", "host", "port")
 SCHEMES: Final = {"sqlite": "table", "postgresql": "table", "postgres": "table"}
 
 
-def open_sink(spec: SinkSpec, plan: Plan) -> Sink:
+def open_sink(spec: SinkSpec, plan: ExtractionPlan) -> Sink:
     """The sink for a place and a crawl with that plan; raises `InvalidRequest` when it cannot be
     told which one, or it does not fit the crawl."""
     spec = planned(completed(spec), plan)
@@ -89,7 +89,7 @@ def name_of(spec: SinkSpec) -> str:
     return f"{scheme}://{host}{slash}{place}{question if told else ''}{told}"
 
 
-def planned(spec: SinkSpec, plan: Plan) -> SinkSpec:
+def planned(spec: SinkSpec, plan: ExtractionPlan) -> SinkSpec:
     """The specification with what follows from the fields of the crawl."""
     kinds = spec.kinds or bool(plan.flat) + len(plan.groups) + bool(plan.page) + plan.structured > 1
     if plan.flat and spec.format == CSV and not spec.columns:
@@ -111,7 +111,7 @@ def planned(spec: SinkSpec, plan: Plan) -> SinkSpec:
     return msgspec.structs.replace(spec, kinds=kinds, columns=columns)
 
 
-def columns_of(plan: Plan) -> tuple[str, ...]:
+def columns_of(plan: ExtractionPlan) -> tuple[str, ...]:
     """Every field that an item of the crawl can have, each once."""
     if not plan:
         return ()

@@ -13,8 +13,15 @@ import msgspec
 
 from crawlfleet.core.politeness.host_clock import HostClock
 from crawlfleet.core.urls.host_parts import at_once, host_of
-from crawlfleet.core.urls.robots_rules import ALL_ALLOWED, Rules
-from crawlfleet.model.crawl.frontier import HostCommit, HostLease, HostState, Retry, Visit, Waiting
+from crawlfleet.core.urls.robots_rules import ALL_ALLOWED, RobotsRules
+from crawlfleet.model.crawl.frontier import (
+    HostCommit,
+    HostLease,
+    HostState,
+    UrlRetry,
+    Visit,
+    WaitingUrl,
+)
 from crawlfleet.model.crawl.parameters import Politeness
 
 FRESH: Final = HostState()
@@ -45,7 +52,7 @@ class Site:
         """Of its parts those that are visited here, and how many requests each may have."""
         self.known = FRESH
         """What the last owner knew, and what was learned of robots.txt since."""
-        self.rules: Rules = ALL_ALLOWED
+        self.rules: RobotsRules = ALL_ALLOWED
         self.door = asyncio.Lock()
         """Who asks for robots.txt; the others wait, and know it then."""
 
@@ -125,7 +132,7 @@ class VisitedHost:
         self.name = lease.host
         """That of the queue: the host key, or what a part of it is called."""
         self.token = lease.token
-        self.queue: deque[Waiting] = deque(lease.urls)
+        self.queue: deque[WaitingUrl] = deque(lease.urls)
         self.portion = portion
         self._filled_at = 0.0
         self.clock = site.clock
@@ -138,7 +145,7 @@ class VisitedHost:
         """Whether more URLs were asked for."""
         self._idle_since: float | None = None
         self.visits: list[Visit] = []
-        self.retries: list[Retry] = []
+        self.retries: list[UrlRetry] = []
         self.returned: list[int] = []
 
     @property
@@ -146,7 +153,7 @@ class VisitedHost:
         """Whether it is time to ask for more."""
         return len(self.queue) <= self.portion // 4
 
-    def fill(self, urls: Iterable[Waiting], now: float) -> None:
+    def fill(self, urls: Iterable[WaitingUrl], now: float) -> None:
         """More to visit. When a whole portion was used up in a moment, the next is larger."""
         self.queue.extend(urls)
         self._idle_since = None

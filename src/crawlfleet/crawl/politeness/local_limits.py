@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 from urllib.parse import urlsplit
 
-from crawlfleet.core.politeness.host_clock import Share, share_of
+from crawlfleet.core.politeness.host_clock import HostShare, share_of
 from crawlfleet.core.urls.suffixes import Suffixes
 from crawlfleet.crawl.fetch.dns import MIN_TTL_S
 from crawlfleet.crawl.politeness.semaphore import Slots
@@ -31,7 +31,7 @@ class _Neighbours:
 
     __slots__ = ("delay_s", "line", "next_at", "slots", "users")
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: HostShare) -> None:
         self.delay_s = share.delay_s
         self.next_at = 0.0
         self.slots = Slots(share.concurrency)
@@ -127,7 +127,7 @@ class Neighbourhood:
                 self._known["domain", self._suffixes.registrable(self._first)] = alone
         return self._suffixes.registrable(name)
 
-    def _neighbours(self, key: Hashable, share: Share) -> _Neighbours:
+    def _neighbours(self, key: Hashable, share: HostShare) -> _Neighbours:
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= MOST_IDLE:

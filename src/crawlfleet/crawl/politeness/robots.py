@@ -16,15 +16,15 @@ from crawlfleet.core.urls.robots_rules import (
     ALL_ALLOWED,
     MOST_BYTES,
     MOST_HOPS,
-    Answer,
-    Rules,
+    RobotsAnswer,
+    RobotsRules,
     is_due,
     learn,
     names_somebody,
     parse,
     verdict,
 )
-from crawlfleet.crawl.extract.markup import Page
+from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.page_reader import visible_text
 from crawlfleet.crawl.fetch.charset import to_utf8
 from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
@@ -62,7 +62,7 @@ class Robots:
         self._product = product
         self._remembered = remembered
         self._bytes = 0
-        self._parsed: OrderedDict[str, tuple[bytes, Rules]] = OrderedDict()
+        self._parsed: OrderedDict[str, tuple[bytes, RobotsRules]] = OrderedDict()
         self._urls = Canonicaliser(_AS_THEY_ARE)
 
     async def refreshed(
@@ -78,13 +78,13 @@ class Robots:
         answer = await self._answer(f"{host}/robots.txt", now, fetch or self._fetch)
         return learn(state, answer, now)
 
-    def rules(self, host: str, state: HostState, now: float) -> Rules:
+    def rules(self, host: str, state: HostState, now: float) -> RobotsRules:
         """The rules that follow from a host's state."""
         found = verdict(state, now)
         if found.access == "all":
             return ALL_ALLOWED
         if found.access == "none":
-            return Rules(None, everything=False, reason=found.reason)
+            return RobotsRules(None, everything=False, reason=found.reason)
         text = state.robots or b""
         known = self._parsed.get(host)
         if known is not None and (known[0] is text or known[0] == text):
@@ -101,13 +101,13 @@ class Robots:
             self._bytes -= len(oldest)
         return rules
 
-    async def _answer(self, url: str, now: float, fetch: Fetch) -> Answer:
+    async def _answer(self, url: str, now: float, fetch: Fetch) -> RobotsAnswer:
         for _ in range(MOST_HOPS + 1):
             fetched = await fetch(
                 FetchRequest(url=url, content_types=("*/*",), max_body_bytes=_MOST_BODY_BYTES)
             )
             if not 300 <= fetched.status < 400 or fetched.outcome is not Outcome.REDIRECT:
-                return Answer(
+                return RobotsAnswer(
                     outcome=fetched.outcome,
                     status=fetched.status,
                     body=fetched.body,
@@ -118,7 +118,7 @@ class Robots:
             if target is None or target == url:
                 break
             url = target
-        return Answer(outcome=Outcome.REDIRECT_LOOP, status=310, lost_in_redirects=True)
+        return RobotsAnswer(outcome=Outcome.REDIRECT_LOOP, status=310, lost_in_redirects=True)
 
 
 def _is_wall(fetched: Fetched) -> bool:
@@ -131,7 +131,7 @@ def _is_wall(fetched: Fetched) -> bool:
     text = to_utf8(fetched.body[:MOST_BYTES], fetched.header("content-type") or "").utf8
     if fetched.status < 300 and not _MARK_UP(text) and names_somebody(text):
         return False
-    page = Page(text[:_LOOKED_AT_BYTES], fetched.url)
+    page = HtmlPage(text[:_LOOKED_AT_BYTES], fetched.url)
     signs = in_place_of_rules(
         status=fetched.status,
         title=page.title,

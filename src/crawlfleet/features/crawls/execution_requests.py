@@ -18,7 +18,7 @@ from crawlfleet.errors import Busy, LedgerUnavailable, LocksUnavailable
 from crawlfleet.model.wire.execution_requests import Finding, InquiryCall
 from crawlfleet.model.wire.locks import Hold, LockAsk, LockTold, LockVerb
 from crawlfleet.model.wire.politeness import KeyUse, LedgerAsk, LedgerTold
-from crawlfleet.ports.ledger import LedgerBook, Page
+from crawlfleet.ports.ledger import LedgerBook, LedgerPage
 from crawlfleet.ports.locks import Locks
 from crawlfleet.telemetry import Component, logger
 
@@ -107,7 +107,7 @@ class Inquiries:
         ]
         return sorted(found, key=lambda each: each.key)
 
-    async def browse(self) -> Page:
+    async def browse(self) -> LedgerPage:
         """What the ledger knows, up to a bound. Raises `Busy` while another master has it, and
         `LedgerUnavailable` where there is none."""
         return await self._opened().browse(MOST_SHOWN)

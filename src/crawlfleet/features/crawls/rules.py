@@ -12,7 +12,7 @@ from crawlfleet.features.crawls.work_views import (
     Visitor,
 )
 from crawlfleet.model.crawl.frontier import HostFigures, PartitionFigures
-from crawlfleet.model.crawl.politeness_entry import Entry
+from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 
 Shards = Mapping[str, int]
 """Which shard an execution works for; nothing where the crawl was not split."""
@@ -68,14 +68,14 @@ def host_work(figures: HostFigures, partition: int, shards: Shards) -> HostWork:
     )
 
 
-def visitors(entry: Entry, now: float) -> set[str]:
+def visitors(entry: LedgerEntry, now: float) -> set[str]:
     """The executions that visit a key, or wait for it."""
     names = [user.name for user in entry.users if user.until > now]
     names += [hold.name for hold in entry.holds if hold.lingers_until > now]
     return {execution_in(name) for name in names}
 
 
-def key_work(key: str, entry: Entry, now: float, known: Visitors) -> KeyWork:
+def key_work(key: str, entry: LedgerEntry, now: float, known: Visitors) -> KeyWork:
     """One key of the ledger, as the one may see it who asks."""
     found = {known[id] for id in visitors(entry, now) if id in known}
     shown = sorted((each for each, may_know in found if may_know), key=lambda each: each.task_id)

@@ -19,7 +19,7 @@ from crawlfleet.control.store_pause import StorePause
 from crawlfleet.control.tasks.orders import TaskOrders
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.quality.acceptance import GONE, Held, Rejected, concerned, held_by
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.features.workflows.model import LIVE_RUN, RunStatus, StepStatus
 from crawlfleet.features.workflows.plan_cache import PlanCache
@@ -311,7 +311,7 @@ class WorkflowRunner:
         states: dict[str, TaskStatus] = await self._store.task_states(ids) if ids else {}
         alive = [id for id in ids if states.get(id, TaskStatus.FAILED) not in TERMINAL]
         if alive:
-            order = Order(verb=Verb.CANCEL, by=f"the run {live.run.id}: {live.run.cause}")
+            order = TaskOrder(verb=Verb.CANCEL, by=f"the run {live.run.id}: {live.run.cause}")
             await self._orders.carry_out(order, alive)
 
     async def _finish(self, live: RunState) -> None:

@@ -15,7 +15,7 @@ from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.core.tasks import credentials
 from crawlfleet.core.tasks.admission import MAX_PARAMETERS_BYTES, AdmissionRules
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.features.workflows.instances import InstanceCounts, count_instances
 from crawlfleet.features.workflows.model import (
@@ -338,7 +338,7 @@ class Workflows:
                 for id, status in states.items()
                 if status in TERMINAL and status is not TaskStatus.COMPLETED
             ]
-            await self._orders.carry_out(Order(verb=Verb.RETRY, by=f"the run {run.id}"), ended)
+            await self._orders.carry_out(TaskOrder(verb=Verb.RETRY, by=f"the run {run.id}"), ended)
         if not gone:
             return what
         renewed = plan.downstream({*what.renewed, *gone})

@@ -1,6 +1,7 @@
 """What is taken out of a page: a plan, made from a crawl's `selectors`, checked once.
 
-`FieldSpec` is how people write a field; `core.pages.selectors` turns what they wrote into a `Plan`.
+`FieldSpec` is how people write a field; `core.pages.selectors` turns what they wrote into a
+`ExtractionPlan`.
 """
 
 from collections.abc import Mapping
@@ -84,7 +85,7 @@ Step = str | int | None
 """One step of a JSON path: a key, a position, or `None` for all of them."""
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class SelectorQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A place in a page, and what of it is taken."""
 
     language: Language
@@ -103,7 +104,7 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One field, or a group of them."""
 
     name: str
-    query: Query
+    query: SelectorQuery
     inner: tuple[Step, ...] | None = None
     """A path through the JSON in the text that was caught."""
     pattern: str | None = None
@@ -116,7 +117,7 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What people are told when it catches nothing: `title`, or `products.title` in a group."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ExtractionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that is taken out of each page of a crawl."""
 
     flat: tuple[FieldPlan, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.model.crawl.notes import Totals
+from crawlfleet.model.crawl.notes import NoteTotals
 from crawlfleet.model.crawl.parameters import Outcome
 
 PART: Final = "#"
@@ -29,7 +29,7 @@ class Link(NamedTuple):
     lies beyond is cut to that."""
 
 
-class Waiting(NamedTuple):
+class WaitingUrl(NamedTuple):
     """A URL that was leased to be visited."""
 
     id: int
@@ -67,7 +67,7 @@ class HostLease(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     token: int
     """Grows with each lease of the host; a commit with an older one is refused."""
-    urls: Sequence[Waiting]
+    urls: Sequence[WaitingUrl]
     state: HostState | None = None
     """Only with the first portion of a lease."""
 
@@ -91,7 +91,7 @@ class Visit(NamedTuple):
     """What `explain` should say about it."""
 
 
-class Retry(NamedTuple):
+class UrlRetry(NamedTuple):
     """A URL to be visited again; not before `due`."""
 
     id: int
@@ -108,7 +108,7 @@ class HostCommit(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     token: int
     visits: Sequence[Visit] = ()
-    retries: Sequence[Retry] = ()
+    retries: Sequence[UrlRetry] = ()
     returned: Sequence[int] = ()
     """Ids that were not visited after all: they wait again as if never leased."""
     state: HostState | None = None
@@ -156,7 +156,7 @@ class FrontierCounts(msgspec.Struct, frozen=True, kw_only=True):
     to be lost to a Bloom filter's error."""
     outcomes: Mapping[str, int] = {}
     depths: Mapping[int, int] = {}
-    totals: Totals | None = None
+    totals: NoteTotals | None = None
     """What the notes among the receipts come to (`model.crawl.notes`), as of the same step; `None`
     from one that was written before there were any."""
     next_due: float | None = None

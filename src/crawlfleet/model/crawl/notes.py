@@ -29,7 +29,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """Links that do not belong to the crawl, by rule, each time that one was met."""
 
 
-class Notes(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionNotes(msgspec.Struct, frozen=True, kw_only=True):
     """What is true of all lives of an execution, and in no table of the frontier."""
 
     items: int = 0
@@ -52,7 +52,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     """`None` where it was not noted, as earlier versions do not."""
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
+class NoteTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What the notes of all executions of a crawl come to."""
 
     items: int = 0
@@ -60,26 +60,26 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """`None` when one of them did not note it."""
 
 
-def notes_in(receipts: Mapping[str, Any]) -> dict[str, Notes]:
+def notes_in(receipts: Mapping[str, Any]) -> dict[str, ExecutionNotes]:
     """The notes among the receipts of a frontier, by their names. What cannot be read is left out:
     it comes from nodes."""
     found = {}
     for name, receipt in receipts.items():
         if name.partition("@")[0] == NOTES:
             try:
-                found[name] = msgspec.convert(receipt, Notes)
+                found[name] = msgspec.convert(receipt, ExecutionNotes)
             except msgspec.ValidationError:
                 continue
     return found
 
 
-def totals_of(notes: Iterable[Notes], round: int) -> Totals:
+def totals_of(notes: Iterable[ExecutionNotes], round: int) -> NoteTotals:
     """What was done in a round by all together."""
     noted = [each for each in notes if each.round == round]
-    return Totals(items=sum(each.items for each in noted), spent=spent_by(noted))
+    return NoteTotals(items=sum(each.items for each in noted), spent=spent_by(noted))
 
 
-def spent_by(notes: Iterable[Notes]) -> Spent | None:
+def spent_by(notes: Iterable[ExecutionNotes]) -> Spent | None:
     """What those have spent together; `None` when one that has visited something did not note
     it."""
     told = [each.spent for each in notes if each.spent is not None or each.urls]

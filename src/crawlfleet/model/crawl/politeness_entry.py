@@ -23,7 +23,7 @@ class User(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.asked_at + max(USER_S, 2 * self.delay_s)
 
 
-class Hold(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class LedgerHold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A window that was granted."""
 
     name: str
@@ -35,7 +35,7 @@ class Hold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether the last start is known, and counted."""
 
 
-class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class LedgerTurn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Who waits for a key and for the sake of which host, since when, and when it asked last.
 
     The order is the same for all keys of a want, so that the first of all who wait goes on.
@@ -47,12 +47,12 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     asked_at: float
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """All that the ledger knows of a key."""
 
     users: tuple[User, ...] = ()
-    holds: tuple[Hold, ...] = ()
-    queue: tuple[Turn, ...] = ()
+    holds: tuple[LedgerHold, ...] = ()
+    queue: tuple[LedgerTurn, ...] = ()
     next_at: float = 0.0
     """No request may start before then, by those that have."""
     last_at: float = -math.inf

@@ -19,7 +19,7 @@ from enum import Enum, auto
 from typing import Final, Protocol, cast
 
 from crawlfleet.crawl.fetch.dial import AddressRefused, Dialler, NoConnection, is_own
-from crawlfleet.crawl.fetch.request import Origin, read_target
+from crawlfleet.crawl.fetch.request import RequestOrigin, read_target
 from crawlfleet.model.isolation import Egress
 from crawlfleet.ports.sandbox import ADDRESS_HEADER, OUTCOME_HEADER, PUBLIC_HEADER
 
@@ -254,7 +254,9 @@ class EgressProxy:
             "407 Proxy Authentication Required", "this proxy belongs to another cell"
         )
 
-    async def _dial(self, origin: Origin, *, public_only: bool = False) -> tuple[_Upstream, str]:
+    async def _dial(
+        self, origin: RequestOrigin, *, public_only: bool = False
+    ) -> tuple[_Upstream, str]:
         """Connect to a server; return the connection and the address. Raises `ProxyRefusal`."""
         if reason := self._check_egress(origin.host, self._rules):
             raise ProxyRefusal("403 Forbidden", reason)

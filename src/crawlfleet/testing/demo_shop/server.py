@@ -28,7 +28,7 @@ MOVED: Final = {"/old-shop": "/shop-2019", "/shop-2019": "/shop", "/shop": "/"}
 LAST_YEAR: Final = 9999
 
 
-class Answer(NamedTuple):
+class ShopAnswer(NamedTuple):
     body: str
     status: int = 200
     kind: str = "text/html; charset=utf-8"
@@ -44,19 +44,19 @@ class Shop:
         self._sessions = itertools.count(0xC0FFEE)
         self._failed = False
 
-    def answer(self, target: str) -> Answer:
+    def answer(self, target: str) -> ShopAnswer:
         parts = urlsplit(target)
         path, query = parts.path.partition(";")[0], parse_qs(parts.query)
         if path in MOVED:
-            return Answer("", 302, location=MOVED[path])
+            return ShopAnswer("", 302, location=MOVED[path])
         if path == "/robots.txt":
-            return Answer(ROBOTS, kind="text/plain; charset=utf-8")
+            return ShopAnswer(ROBOTS, kind="text/plain; charset=utf-8")
         if path.startswith("/image/"):
             return self._image(path)
         title, body, status = self._content(path, {name: each[0] for name, each in query.items()})
         session = f"{next(self._sessions):032x}"
         tag = f'"{zlib.crc32(f"{title}{body}".encode()):08x}"' if status == 200 else ""
-        return Answer(pages.page(title, body, session=session), status, tag=tag)
+        return ShopAnswer(pages.page(title, body, session=session), status, tag=tag)
 
     def _content(self, path: str, query: dict[str, str]) -> tuple[str, str, int]:
         if path in BY_PATH:
@@ -102,12 +102,12 @@ class Shop:
                 return "Staff", pages.message("Staff only", "Crawlers are asked to stay out."), 200
         return _missing()
 
-    def _image(self, path: str) -> Answer:
+    def _image(self, path: str) -> ShopAnswer:
         number = _number(path.removeprefix("/image/").removesuffix(".png"), sys.maxsize)
         found = [product for product in PRODUCTS if product.number == number]
         if not found:
-            return Answer("no such picture", 404, "text/plain")
-        return Answer(pages.picture(found[0]), kind="image/svg+xml")
+            return ShopAnswer("no such picture", 404, "text/plain")
+        return ShopAnswer(pages.picture(found[0]), kind="image/svg+xml")
 
 
 def _missing() -> tuple[str, str, int]:
@@ -128,7 +128,7 @@ class Counter(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         answer = self.shop.answer(self.path)
         if answer.tag and self.headers.get("If-None-Match") == answer.tag:
-            answer = Answer("", 304, tag=answer.tag)
+            answer = ShopAnswer("", 304, tag=answer.tag)
         body = answer.body.encode()
         self.send_response(answer.status)
         if answer.status != 304:

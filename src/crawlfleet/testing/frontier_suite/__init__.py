@@ -9,19 +9,25 @@ folder is a new crawl. `DEDUP` is what the rules of all tests ask for, `CRAWLS` 
 crawls are tried. Needs pytest and hypothesis.
 """
 
-from crawlfleet.testing.frontier_suite.commits import CommitTests
+from crawlfleet.testing.frontier_suite.commits import FrontierCommitTests
 from crawlfleet.testing.frontier_suite.crawls import CrawlTests
 from crawlfleet.testing.frontier_suite.depths import DepthTests
 from crawlfleet.testing.frontier_suite.intake import IntakeTests
 from crawlfleet.testing.frontier_suite.leases import LeaseTests
 from crawlfleet.testing.frontier_suite.limits import LimitTests
 from crawlfleet.testing.frontier_suite.notes import NoteTests
-from crawlfleet.testing.frontier_suite.restarts import RestartTests
+from crawlfleet.testing.frontier_suite.restarts import FrontierRestartTests
 from crawlfleet.testing.frontier_suite.rounds import RoundTests
 
 
 class BloomFrontierSuite(
-    IntakeTests, LeaseTests, CommitTests, LimitTests, NoteTests, RestartTests, RoundTests
+    IntakeTests,
+    LeaseTests,
+    FrontierCommitTests,
+    LimitTests,
+    NoteTests,
+    FrontierRestartTests,
+    RoundTests,
 ):
     """What holds without the exact knowledge of all depths."""
 

@@ -11,7 +11,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     ME,
     NOW,
     A,
-    Harness,
+    FrontierHarness,
     commit,
     lease,
     link,
@@ -35,7 +35,7 @@ STATE = HostState(
 RECEIPT: dict[str, Any] = {"length": 2**53, "parts": ["a", 1.5, None, {"ü": True}]}
 
 
-class CommitTests(Harness):
+class FrontierCommitTests(FrontierHarness):
     @on_frontier()
     async def test_old_token_is_refused_and_changes_nothing(self, frontier: Frontier) -> None:
         await frontier.add(links("ab"), NOW)

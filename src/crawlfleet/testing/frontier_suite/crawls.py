@@ -21,9 +21,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.model.crawl.frontier import Commit, HostCommit, HostLease, Link, Retry, Visit
+from crawlfleet.model.crawl.frontier import Commit, HostCommit, HostLease, Link, UrlRetry, Visit
 from crawlfleet.model.crawl.parameters import Outcome
-from crawlfleet.testing.frontier_suite.harness import NOW, Harness, link
+from crawlfleet.testing.frontier_suite.harness import NOW, FrontierHarness, link
 
 T = TypeVar("T")
 
@@ -54,10 +54,10 @@ def distances(
     return far
 
 
-class Crawl(RuleBasedStateMachine):
+class SuiteCrawl(RuleBasedStateMachine):
     """A crawl by two workers over a frontier that may be closed at any time."""
 
-    harness: Harness
+    harness: FrontierHarness
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class Crawl(RuleBasedStateMachine):
                 token=one.token,
                 visits=[self._visit(id) for id in by["v"]],
                 retries=[
-                    Retry(id, Outcome.TIMEOUT, 0, self._now, self._now + waiting[id])
+                    UrlRetry(id, Outcome.TIMEOUT, 0, self._now, self._now + waiting[id])
                     for id in by["r"]
                 ],
                 returned=by["u"],
@@ -251,9 +251,9 @@ class _Sorted:
         """Leave them as they are."""
 
 
-class CrawlTests(Harness):
+class CrawlTests(FrontierHarness):
     def test_random_crawls_visit_all_within_reach_once_at_their_distance(self) -> None:
-        machine = type("Machine", (Crawl,), {"harness": self})
+        machine = type("Machine", (SuiteCrawl,), {"harness": self})
         run_state_machine_as_test(
             machine,
             settings=settings(

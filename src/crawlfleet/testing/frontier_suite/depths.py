@@ -8,7 +8,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,
     B,
-    Harness,
+    FrontierHarness,
     commit,
     crawl_one,
     lease,
@@ -31,7 +31,7 @@ async def chain(frontier: Frontier, *names: str) -> None:
         await crawl_one(frontier, name, links([following]))
 
 
-class DepthTests(Harness):
+class DepthTests(FrontierHarness):
     @on_frontier()
     async def test_waiting_url_that_is_met_nearer_waits_at_the_smaller_depth(
         self, frontier: Frontier

@@ -16,7 +16,7 @@ from crawlfleet.model.crawl.frontier import (
     HostLease,
     HostState,
     Link,
-    Retry,
+    UrlRetry,
     Visit,
 )
 from crawlfleet.model.crawl.parameters import Outcome
@@ -32,7 +32,7 @@ WORKERS: Final = (ME, "other", "third", "w0", "w1", "w2", "w3")
 """All that the tests speak of."""
 
 
-class Harness:
+class FrontierHarness:
     """What a backend's test class says about its frontier."""
 
     DEDUP: ClassVar[str] = "exact"
@@ -51,7 +51,7 @@ class Harness:
         return replace(FrontierRules(dedup=self.DEDUP, dedup_capacity=1000), **given)
 
 
-H = TypeVar("H", bound=Harness)
+H = TypeVar("H", bound=FrontierHarness)
 
 
 def on_frontier(**rules: Any) -> Callable[..., Callable[[H, Path], None]]:
@@ -69,7 +69,7 @@ def on_frontier(**rules: Any) -> Callable[..., Callable[[H, Path], None]]:
 
 
 def in_turn(
-    harness: Harness,
+    harness: FrontierHarness,
     folder: Path,
     *lives: Callable[[Frontier], Awaitable[None]],
     **rules: Any,
@@ -118,9 +118,9 @@ def visit(path: str, host: str = A, **fields: Any) -> Visit:
     return Visit(link(path, host).id, Outcome.OK, 200, NOW)._replace(**fields)
 
 
-def retry(path: str, due: float, host: str = A, **fields: Any) -> Retry:
+def retry(path: str, due: float, host: str = A, **fields: Any) -> UrlRetry:
     """A visit that ran into a timeout, unless the fields say otherwise."""
-    return Retry(link(path, host).id, Outcome.TIMEOUT, 0, NOW, due)._replace(**fields)
+    return UrlRetry(link(path, host).id, Outcome.TIMEOUT, 0, NOW, due)._replace(**fields)
 
 
 async def lease(
@@ -147,7 +147,7 @@ async def commit(
     frontier: Frontier,
     one: HostLease,
     *visits: Visit,
-    retries: Iterable[Retry] = (),
+    retries: Iterable[UrlRetry] = (),
     returned: Iterable[str] = (),
     state: HostState | None = None,
     release: bool = False,

@@ -7,7 +7,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,
     B,
-    Harness,
+    FrontierHarness,
     commit,
     lease,
     link,
@@ -19,7 +19,7 @@ from crawlfleet.testing.frontier_suite.harness import (
 )
 
 
-class IntakeTests(Harness):
+class IntakeTests(FrontierHarness):
     @on_frontier()
     async def test_empty_frontier_is_finished_and_gives_nothing(self, frontier: Frontier) -> None:
         counts = await frontier.counts()

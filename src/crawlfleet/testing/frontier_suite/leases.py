@@ -8,7 +8,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     ME,
     NOW,
     A,
-    Harness,
+    FrontierHarness,
     commit,
     lease,
     link,
@@ -21,7 +21,7 @@ from crawlfleet.testing.frontier_suite.harness import (
 )
 
 
-class LeaseTests(Harness):
+class LeaseTests(FrontierHarness):
     @on_frontier()
     async def test_lease_gives_so_many_hosts_and_so_many_urls_of_each(
         self, frontier: Frontier

@@ -6,7 +6,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,
     B,
-    Harness,
+    FrontierHarness,
     commit,
     crawl_one,
     lease,
@@ -20,7 +20,7 @@ from crawlfleet.testing.frontier_suite.harness import (
 )
 
 
-class LimitTests(Harness):
+class LimitTests(FrontierHarness):
     @on_frontier(max_pages=5)
     async def test_no_more_is_leased_than_pages_are_left(self, frontier: Frontier) -> None:
         a, b = neighbours(frontier, 2)

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from crawlfleet.model.crawl.notes import NOTES, Spent, Totals
+from crawlfleet.model.crawl.notes import NOTES, NoteTotals, Spent
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,
     B,
-    Harness,
+    FrontierHarness,
     commit,
     in_turn,
     lease,
@@ -26,7 +26,7 @@ def noted(items: int, **fields: Any) -> dict[str, Any]:
     return {"items": items, "pages": 1, "urls": 1, "spent": spent, **fields}
 
 
-def totals(items: int, executions: int) -> Totals:
+def totals(items: int, executions: int) -> NoteTotals:
     """What the notes of so many executions come to."""
     spent = Spent(
         requests=items + executions,
@@ -34,14 +34,14 @@ def totals(items: int, executions: int) -> Totals:
         retries=executions,
         rejected={"links": 2 * executions},
     )
-    return Totals(items=items, spent=spent)
+    return NoteTotals(items=items, spent=spent)
 
 
-class NoteTests(Harness):
+class NoteTests(FrontierHarness):
     @on_frontier()
     async def test_notes_of_all_executions_are_told_together(self, frontier: Frontier) -> None:
         await frontier.add([*links("abc"), link("x", B)], NOW)
-        assert (await frontier.counts()).totals == Totals(spent=Spent())
+        assert (await frontier.counts()).totals == NoteTotals(spent=Spent())
         given = await lease(frontier)
         await commit(frontier, given[A], visit("a"), receipts={f"{NOTES}@exec-1": noted(3)})
         assert (await frontier.counts()).totals == totals(3, 1)
@@ -73,7 +73,7 @@ class NoteTests(Harness):
         older = {f"{NOTES}@exec-1": {"items": 2, "urls": 1}, f"{NOTES}@exec-3": "no notes"}
         await commit(frontier, one, visit("a"), receipts=older)
         await commit(frontier, one, visit("b"), receipts={f"{NOTES}@exec-2": noted(3)})
-        assert (await frontier.counts()).totals == Totals(items=5, spent=None)
+        assert (await frontier.counts()).totals == NoteTotals(items=5, spent=None)
 
     def test_notes_outlive_the_process_and_each_round_has_its_own(self, tmp_path: Path) -> None:
         async def before(frontier: Frontier) -> None:
@@ -84,7 +84,7 @@ class NoteTests(Harness):
         async def after(frontier: Frontier) -> None:
             assert (await frontier.counts()).totals == totals(3, 1)
             await frontier.begin_round(2)
-            assert (await frontier.counts()).totals == Totals(spent=Spent())
+            assert (await frontier.counts()).totals == NoteTotals(spent=Spent())
             one = (await lease(frontier))[A]
             await commit(frontier, one, visit("a"), receipts={NOTES: noted(7, round=2)})
             assert (await frontier.counts()).totals == totals(7, 1)

@@ -12,7 +12,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,
     B,
-    Harness,
+    FrontierHarness,
     commit,
     in_turn,
     lease,
@@ -25,7 +25,7 @@ from crawlfleet.testing.frontier_suite.harness import (
 )
 
 
-class RestartTests(Harness):
+class FrontierRestartTests(FrontierHarness):
     def test_everything_committed_outlives_the_process(self, tmp_path: Path) -> None:
         kept: dict[str, Any] = {}
         state = HostState(next_at=NOW + 5, cookies="k=v", robots=b"x")

@@ -8,7 +8,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     NOW,
     A,
     B,
-    Harness,
+    FrontierHarness,
     commit,
     in_turn,
     lease,
@@ -21,7 +21,7 @@ from crawlfleet.testing.frontier_suite.harness import (
 )
 
 
-class RoundTests(Harness):
+class RoundTests(FrontierHarness):
     @on_frontier()
     async def test_what_was_visited_waits_again_with_its_validator(
         self, frontier: Frontier

@@ -4,7 +4,7 @@
 crawl can be held to the truth: each page within the depth once, and every item.
 """
 
-from crawlfleet.testing.known_site.graph import Product, SiteSpec
+from crawlfleet.testing.known_site.graph import SiteProduct, SiteSpec
 from crawlfleet.testing.known_site.process import Hit, ServedSite
 
-__all__ = ["Hit", "Product", "ServedSite", "SiteSpec"]
+__all__ = ["Hit", "ServedSite", "SiteProduct", "SiteSpec"]

@@ -18,7 +18,7 @@ MOST_PRODUCTS: Final = 3
 TAIL: Final = b"</main></body></html>"
 
 
-class Product(NamedTuple):
+class SiteProduct(NamedTuple):
     title: str
     price: str
     url: str
@@ -94,10 +94,10 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """How many pages a host has."""
         return (self.pages - 1 - host) // self.hosts + 1
 
-    def products(self, page: int) -> list[Product]:
+    def products(self, page: int) -> list[SiteProduct]:
         """The items of a page."""
         return [
-            Product(
+            SiteProduct(
                 f"Product {page}-{number}",
                 f"{self.chance('price', page, number) % 100_000 / 100:.2f}",
                 f"{self.url(page)}#item-{number}",

@@ -30,7 +30,7 @@ ROBOTS: Final = -1
 OTHER: Final = -2
 
 
-class Site:
+class SiteServer:
     """The answers, and the log of the questions."""
 
     def __init__(self, spec: SiteSpec) -> None:
@@ -100,10 +100,10 @@ def _ok(body: bytes, content_type: bytes) -> bytes:
     return head % (content_type, len(body)) + body
 
 
-class Connection(asyncio.Protocol):
+class SiteConnection(asyncio.Protocol):
     """Answers requests one after another."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteServer) -> None:
         self._site = site
         self._buffer = b""
         self._host = 0
@@ -140,10 +140,10 @@ async def serve(spec: SiteSpec) -> None:
     addresses = [f"127.0.0.{spec.first_host + host}" for host in range(spec.hosts)]
     first = socket.create_server((addresses[0], spec.port), backlog=1024)
     port = first.getsockname()[1]
-    site = Site(msgspec.structs.replace(spec, port=port))
-    await loop.create_server(lambda: Connection(site), sock=first)
+    site = SiteServer(msgspec.structs.replace(spec, port=port))
+    await loop.create_server(lambda: SiteConnection(site), sock=first)
     for address in addresses[1:]:
-        await loop.create_server(lambda: Connection(site), address, port)
+        await loop.create_server(lambda: SiteConnection(site), address, port)
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
     # Whoever started this holds the other end: when that is gone, so is this.

@@ -15,14 +15,14 @@ from crawlfleet.testing.lock_suite.harness import Guard
 from crawlfleet.testing.lock_suite.holders import HolderTests
 from crawlfleet.testing.lock_suite.holds import HoldTests
 from crawlfleet.testing.lock_suite.processes import ProcessTests
-from crawlfleet.testing.lock_suite.restarts import RestartTests
+from crawlfleet.testing.lock_suite.restarts import LockRestartTests
 
 
 class LockSuite(HoldTests, HolderTests, ClockTests):
     """Every sentence of `crawlfleet.ports.locks`, as a test."""
 
 
-class SharedLockSuite(LockSuite, RestartTests, ProcessTests):
+class SharedLockSuite(LockSuite, LockRestartTests, ProcessTests):
     """The same for locks that outlive their process, and that several processes use at once.
 
     `url` called again with the same folder must lead to the same locks.

@@ -19,7 +19,7 @@ from crawlfleet.testing.lock_suite.harness import (
 from crawlfleet.worker.executor.locks import HeldLock
 
 
-class Cut:
+class CutLocks:
     """Locks whose renewals get lost on the way."""
 
     def __init__(self, locks: Locks) -> None:
@@ -85,7 +85,7 @@ class HolderTests(LockHarness):
     async def test_holder_that_cannot_renew_is_told_before_its_lease_is_over(
         self, locks: Locks, folder: Path
     ) -> None:
-        cut = Cut(locks)
+        cut = CutLocks(locks)
         still_held: Occupied | None = None
         lock = HeldLock(cut, "door", holder="a", lease_s=LEASE_S * 2)
         with pytest.raises(LockLost, match="the line is cut"):  # noqa: PT012

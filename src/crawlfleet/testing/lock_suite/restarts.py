@@ -7,7 +7,7 @@ from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import LockHarness, must_take, on_locks
 
 
-class RestartTests(LockHarness):
+class LockRestartTests(LockHarness):
     @on_locks
     async def test_holds_and_tokens_are_there_after_a_restart(
         self, locks: Locks, folder: Path

@@ -6,10 +6,10 @@
 from crawlfleet.testing.simulation.invariants import Violation
 from crawlfleet.testing.simulation.scenario import (
     A_BAD_DAY,
-    Outcome,
     Scenario,
+    ScenarioOutcome,
     share_of_a_day,
 )
 from crawlfleet.testing.simulation.world import simulate
 
-__all__ = ["A_BAD_DAY", "Outcome", "Scenario", "Violation", "share_of_a_day", "simulate"]
+__all__ = ["A_BAD_DAY", "Scenario", "ScenarioOutcome", "Violation", "share_of_a_day", "simulate"]

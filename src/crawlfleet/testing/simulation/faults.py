@@ -301,7 +301,7 @@ async def _awaited(call: Callable[["ControlPlane"], Awaitable[T]], master: "Cont
     return await call(master)
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedWork(msgspec.Struct, frozen=True, kw_only=True):
     """What a simulated task does when it is run."""
 
     seconds: float
@@ -313,9 +313,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 def divide_work(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
     """The shards of a simulated task."""
-    work = msgspec.json.decode(parameters, type=Work)
-    parts = [Work(seconds=work.seconds, outcome="ok")] * (work.shards - 1)
-    parts.append(Work(seconds=work.seconds, outcome=work.outcome))
+    work = msgspec.json.decode(parameters, type=SimulatedWork)
+    parts = [SimulatedWork(seconds=work.seconds, outcome="ok")] * (work.shards - 1)
+    parts.append(SimulatedWork(seconds=work.seconds, outcome=work.outcome))
     return tuple(msgspec.Raw(msgspec.json.encode(part)) for part in parts)
 
 
@@ -340,7 +340,7 @@ class SimulatedPool:
             self._acting.discard(assignment.execution_id)
 
     async def _work(self, assignment: Assignment, observer: Observer) -> Attempt:
-        work = msgspec.json.decode(assignment.parameters, type=Work)
+        work = msgspec.json.decode(assignment.parameters, type=SimulatedWork)
         await asyncio.sleep(self._chance.uniform(0.0, 0.02))
         observer.started()
         observer.progress(0, 1)

@@ -72,7 +72,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Sites that tasks depend on, some of which seem to be down for a while."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ScenarioOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a world came to."""
 
     seed: int

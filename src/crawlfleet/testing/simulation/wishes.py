@@ -9,7 +9,7 @@ import msgspec
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.testing.simulation.faults import Work
+from crawlfleet.testing.simulation.faults import SimulatedWork
 from crawlfleet.testing.simulation.measured import expected
 from crawlfleet.testing.simulation.scenario import Scenario
 
@@ -19,7 +19,7 @@ STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
 def wanted(scenario: Scenario, chance: random.Random, projects: Sequence[str]) -> TaskRequest:
     """A task of one of the projects; of the default one when there are none."""
     outcome = chance.choices(("ok", "error", "bad", "hang"), (70, 20, 5, 5))[0]
-    work = Work(
+    work = SimulatedWork(
         seconds=chance.choice(scenario.work_s),
         outcome=outcome,
         shards=chance.choice(scenario.shards),

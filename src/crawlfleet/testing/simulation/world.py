@@ -14,7 +14,7 @@ from crawlfleet.core.placement.explanation import explain
 from crawlfleet.core.placement.plan import requirement_of
 from crawlfleet.core.placement.rules import default_rules
 from crawlfleet.core.tasks.admission import AdmissionRules
-from crawlfleet.core.tasks.orders import Order, Verb
+from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.key import Role
@@ -37,7 +37,7 @@ from crawlfleet.testing.simulation.faults import (
     divide_work,
 )
 from crawlfleet.testing.simulation.invariants import Violation
-from crawlfleet.testing.simulation.scenario import Outcome, Scenario
+from crawlfleet.testing.simulation.scenario import Scenario, ScenarioOutcome
 from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.testing.simulation.tenants import founding, named
 from crawlfleet.testing.simulation.wishes import wanted
@@ -49,7 +49,7 @@ PEOPLE: Final = "people"
 LOOK_EVERY_S: Final = 30.0
 
 
-def simulate(seed: int, scenario: Scenario = Scenario()) -> Outcome:  # noqa: B008 (frozen)
+def simulate(seed: int, scenario: Scenario = Scenario()) -> ScenarioOutcome:  # noqa: B008 (frozen)
     """Run the world of a seed to its end; raises `Violation` when a promise was broken."""
     loop = SimulatedLoop()
     try:
@@ -92,7 +92,7 @@ class _World:
     def _rates(self) -> Rates:
         return self._scenario.rates if self._rough else QUIET
 
-    async def run(self) -> Outcome:
+    async def run(self) -> ScenarioOutcome:
         if self._projects:
             await self._store.open()
             await self._store.commit(founding(self._projects))
@@ -134,7 +134,7 @@ class _World:
         counts: dict[str, int] = {}
         for task in self._watch.tasks.values():
             counts[str(task.status)] = counts.get(str(task.status), 0) + 1
-        return Outcome(
+        return ScenarioOutcome(
             seed=self._seed,
             by_status=counts,
             commits=self._watch.commits,
@@ -347,7 +347,7 @@ class _World:
         return await self._ask(lambda on: on.tasks.submit_batch(requests, by=PEOPLE))
 
     async def _order(self, verb: Verb, task_ids: Sequence[str]) -> None:
-        order = Order(verb=verb, by=PEOPLE, priority=10 if verb is Verb.REPRIORITISE else None)
+        order = TaskOrder(verb=verb, by=PEOPLE, priority=10 if verb is Verb.REPRIORITISE else None)
         await self._ask(lambda on: on.orders.carry_out(order, task_ids))
 
     async def _order_node(self, verb: str, node_id: str) -> None:

@@ -13,11 +13,11 @@ process that is killed again and again. Needs pytest.
 """
 
 from crawlfleet.testing.sink_suite.crashes import CrashTests
-from crawlfleet.testing.sink_suite.harness import Found, Harness, page, pages
+from crawlfleet.testing.sink_suite.harness import FoundItem, SinkHarness, page, pages
 from crawlfleet.testing.sink_suite.receipts import ReceiptTests
 from crawlfleet.testing.sink_suite.staging import StagingTests
 
-__all__ = ["CrashingSinkSuite", "Found", "Harness", "SinkSuite", "page", "pages"]
+__all__ = ["CrashingSinkSuite", "FoundItem", "SinkHarness", "SinkSuite", "page", "pages"]
 
 
 class SinkSuite(StagingTests, ReceiptTests):

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from crawlfleet.ports.sink import Sink
-from crawlfleet.testing.sink_suite.harness import Harness, kept, pages
+from crawlfleet.testing.sink_suite.harness import SinkHarness, kept, pages
 
 KILLS: Final = 25
 LONGEST_S: Final = 0.12
@@ -79,7 +79,7 @@ def _run(make: Maker, folder: Path, journal: Path, seed: int) -> None:
     asyncio.run(stage_and_commit(make, folder, Journal(journal), seed))
 
 
-class CrashTests(Harness):
+class CrashTests(SinkHarness):
     MAKE: Maker
     """A function of a module, wrapped in `staticmethod`; what `make_sink` uses too."""
 

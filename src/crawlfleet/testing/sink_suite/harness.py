@@ -18,7 +18,7 @@ COLUMNS: Final = ("title", "price", "tags", "url")
 """The fields of every item."""
 
 
-class Found(NamedTuple):
+class FoundItem(NamedTuple):
     """One piece of output as a reader finds it."""
 
     url: str
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     """The title; where output is whole pages, the body."""
 
 
-class Harness:
+class SinkHarness:
     """What the test class of a sink says about it."""
 
     WHOLE_PAGES = False
@@ -37,7 +37,7 @@ class Harness:
         """A sink that is not open yet, for the output of that folder."""
         raise NotImplementedError
 
-    def read(self, folder: Path) -> list[Found]:
+    def read(self, folder: Path) -> list[FoundItem]:
         """All that a reader of the finished output finds."""
         raise NotImplementedError
 
@@ -53,15 +53,17 @@ class Harness:
             if path.is_file()
         }
 
-    def expected(self, numbers: Iterable[int]) -> list[Found]:
+    def expected(self, numbers: Iterable[int]) -> list[FoundItem]:
         """What the pages with these numbers come to, sorted."""
-        found: list[Found] = []
+        found: list[FoundItem] = []
         for number in numbers:
             made = page(number)
             if self.WHOLE_PAGES:
-                found.append(Found(made.url, made.body))
+                found.append(FoundItem(made.url, made.body))
             else:
-                found += [Found(item.fields["url"], item.fields["title"]) for item in made.items]
+                found += [
+                    FoundItem(item.fields["url"], item.fields["title"]) for item in made.items
+                ]
         return sorted(found)
 
     def check(self, folder: Path, numbers: Iterable[int]) -> None:
@@ -69,7 +71,7 @@ class Harness:
         assert sorted(self.read(folder)) == self.expected(numbers)
 
 
-H = TypeVar("H", bound=Harness)
+H = TypeVar("H", bound=SinkHarness)
 
 
 def on_sinks(

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from crawlfleet.errors import SinkUnusable
-from crawlfleet.testing.sink_suite.harness import Harness, begun, kept, on_sinks, pages
+from crawlfleet.testing.sink_suite.harness import SinkHarness, begun, kept, on_sinks, pages
 
 SMALL_BYTES = 1000
 
 
-class ReceiptTests(Harness):
+class ReceiptTests(SinkHarness):
     @on_sinks
     async def test_receipt_is_a_small_json_value(self, folder: Path) -> None:
         sink = self.make_sink(folder)

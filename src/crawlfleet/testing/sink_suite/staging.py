@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from crawlfleet.errors import SinkUnusable
-from crawlfleet.testing.sink_suite.harness import Harness, begun, kept, on_sinks, page, pages
+from crawlfleet.testing.sink_suite.harness import SinkHarness, begun, kept, on_sinks, page, pages
 
 
-class StagingTests(Harness):
+class StagingTests(SinkHarness):
     @on_sinks
     async def test_all_staged_pages_are_in_the_output(self, folder: Path) -> None:
         sink = self.make_sink(folder)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from crawlfleet.model.crawl.parameters import Outcome
 
 
-class Visitor:
+class ZooVisitor:
     """Somebody who sent a request, as an animal sees them."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Visitor:
         self._writer.transport.abort()
 
 
-Behaviour = Callable[[Visitor], Awaitable[None]]
+Behaviour = Callable[[ZooVisitor], Awaitable[None]]
 
 
 class Animal(NamedTuple):
@@ -89,7 +89,7 @@ def reply(
 def says(data: bytes) -> Behaviour:
     """Sends this and closes."""
 
-    async def behave(visitor: Visitor) -> None:
+    async def behave(visitor: ZooVisitor) -> None:
         await visitor.send(data)
 
     return behave
@@ -98,7 +98,7 @@ def says(data: bytes) -> Behaviour:
 def says_forever(head: bytes, again: bytes, *, pause_s: float = 0.0) -> Behaviour:
     """Sends the beginning once and the rest until the visitor goes away."""
 
-    async def behave(visitor: Visitor) -> None:
+    async def behave(visitor: ZooVisitor) -> None:
         await visitor.send(head)
         await visitor.send_forever(again, pause_s=pause_s)
 

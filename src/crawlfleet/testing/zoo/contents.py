@@ -14,7 +14,7 @@ from crawlfleet.testing.zoo.animal import (
     PAGE,
     Animal,
     Behaviour,
-    Visitor,
+    ZooVisitor,
     reply,
     says,
     says_forever,
@@ -62,7 +62,7 @@ def make_bomb(encoding: str) -> bytes:
 
 
 def bomb(encoding: str) -> Behaviour:
-    async def behave(visitor: Visitor) -> None:
+    async def behave(visitor: ZooVisitor) -> None:
         await visitor.send(reply(make_bomb(encoding), f"Content-Encoding: {encoding}"))
 
     return behave
@@ -74,7 +74,7 @@ def prepare() -> None:
         make_bomb(encoding)
 
 
-async def send_much(visitor: Visitor) -> None:
+async def send_much(visitor: ZooVisitor) -> None:
     """A hundred megabytes, and nothing that said so."""
     await visitor.send(reply(length=None))
     for _ in range(1600):

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
-from crawlfleet.testing.zoo.animal import PAGE, Animal, Behaviour, Visitor, reply
+from crawlfleet.testing.zoo.animal import PAGE, Animal, Behaviour, ZooVisitor, reply
 from crawlfleet.testing.zoo.certificates import KINDS, Certificates
 from crawlfleet.testing.zoo.contents import CONTENTS, prepare
 from crawlfleet.testing.zoo.frames import FRAMES, talk_frames
@@ -102,7 +102,7 @@ class Zoo:
         target = head.split(b" ", 2)[1].decode()
         path, _, query = target.partition("?")
         self.visits.append(path.removeprefix("/"))
-        visitor = Visitor(path, query, reader, writer)
+        visitor = ZooVisitor(path, query, reader, writer)
         behave = self._behaviours.get(path.removeprefix("/"))
         if behave is not None:
             await behave(visitor)

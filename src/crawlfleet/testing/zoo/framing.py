@@ -3,7 +3,7 @@
 from typing import Final
 
 from crawlfleet.model.crawl.parameters import Outcome
-from crawlfleet.testing.zoo.animal import PAGE, Animal, Visitor, reply, says, says_forever
+from crawlfleet.testing.zoo.animal import PAGE, Animal, ZooVisitor, reply, says, says_forever
 
 OK, BAD, TOO_LARGE = Outcome.OK, Outcome.BAD_RESPONSE, Outcome.TOO_LARGE
 
@@ -15,15 +15,15 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-async def close_at_once(visitor: Visitor) -> None:
+async def close_at_once(visitor: ZooVisitor) -> None:
     pass
 
 
-async def reset_at_once(visitor: Visitor) -> None:
+async def reset_at_once(visitor: ZooVisitor) -> None:
     visitor.reset()
 
 
-async def reset_in_the_body(visitor: Visitor) -> None:
+async def reset_in_the_body(visitor: ZooVisitor) -> None:
     await visitor.send(reply(PAGE, length=100_000))
     visitor.reset()
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from crawlfleet.model.crawl.parameters import Outcome
-from crawlfleet.testing.zoo.animal import PAGE, Animal, Visitor, reply, says, says_forever
+from crawlfleet.testing.zoo.animal import PAGE, Animal, ZooVisitor, reply, says, says_forever
 
 OK, BAD, BLOCKED = Outcome.OK, Outcome.BAD_RESPONSE, Outcome.BLOCKED
 REDIRECT, REFUSED = Outcome.REDIRECT, Outcome.REFUSED
@@ -34,7 +34,7 @@ def moved(name: str, to: str, final: Outcome) -> Animal:
     )
 
 
-async def move_on(visitor: Visitor) -> None:
+async def move_on(visitor: ZooVisitor) -> None:
     """To itself with a number that is one higher."""
     number = int(visitor.query or 0) + 1
     await visitor.send(
@@ -42,14 +42,14 @@ async def move_on(visitor: Visitor) -> None:
     )
 
 
-async def show_next_month(visitor: Visitor) -> None:
+async def show_next_month(visitor: ZooVisitor) -> None:
     """A calendar without an end."""
     month = int(visitor.query.removeprefix("month=") or 0)
     body = f'<html><body>Month {month}. <a href="{visitor.path}?month={month + 1}">Next</a></body>'
     await visitor.send(reply(body.encode()))
 
 
-async def show_with_session(visitor: Visitor) -> None:
+async def show_with_session(visitor: ZooVisitor) -> None:
     """The same page under ever new addresses."""
     number = int(visitor.query.removeprefix("sid=") or 0) * 31 + 7
     body = f'<html><body>Welcome. <a href="{visitor.path}?sid={number}">Home</a></body></html>'

@@ -15,7 +15,7 @@ from crawlfleet.adapters.sinks.tables.guarded_postgres import _context
 from crawlfleet.crawl.fetch.dial import AddressRefused
 from crawlfleet.crawl.output.sinks import on_node, open_sink
 from crawlfleet.errors import CrawlfleetError, SinkUnusable
-from crawlfleet.model.crawl.extraction import Plan
+from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.parameters import SinkSpec
 
 
@@ -37,7 +37,7 @@ def opened(url: str, **limits: Any) -> Any:
     spec = on_node(
         SinkSpec(url=url), folder="/srv/sinks", **{"allow_private": False, "secrets": {}, **limits}
     )
-    return open_sink(spec, Plan())
+    return open_sink(spec, ExtractionPlan())
 
 
 @pytest.mark.parametrize(

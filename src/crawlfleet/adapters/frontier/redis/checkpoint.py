@@ -17,7 +17,7 @@ import msgspec
 
 from crawlfleet.adapters.frontier.redis import journal
 from crawlfleet.adapters.frontier.redis.receipts import Numbers
-from crawlfleet.adapters.frontier.redis.records import SEED, Kept, id_of, read
+from crawlfleet.adapters.frontier.redis.records import SEED, StoredUrl, id_of, read
 from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.model.crawl.frontier import UrlRecord
 from crawlfleet.model.crawl.frontier_place import FrontierPlace
@@ -313,7 +313,7 @@ def _record(db: sqlite3.Connection, id: int) -> UrlRecord | None:
     return kept.shown(id, host, page)
 
 
-def _found(db: sqlite3.Connection, id: int) -> tuple[Kept, str] | None:
+def _found(db: sqlite3.Connection, id: int) -> tuple[StoredUrl, str] | None:
     row = db.execute("SELECT partition, record FROM urls WHERE id = ?", (id,)).fetchone()
     if row is None:
         return None

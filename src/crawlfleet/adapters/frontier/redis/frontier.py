@@ -15,7 +15,7 @@ from crawlfleet.adapters.frontier.redis import save as saving
 from crawlfleet.adapters.frontier.redis.begin import prepare
 from crawlfleet.adapters.frontier.redis.checkpoint import CheckpointFile
 from crawlfleet.adapters.frontier.redis.connection import Line, split_url
-from crawlfleet.adapters.frontier.redis.handover import Told, hand_over, pack_links, taken_in
+from crawlfleet.adapters.frontier.redis.handover import SentLinks, hand_over, pack_links, taken_in
 from crawlfleet.adapters.frontier.redis.partition import FENCE, INTAKE, Partition
 from crawlfleet.adapters.frontier.redis.records import (
     SEED,
@@ -102,7 +102,7 @@ class RedisFrontier:
         self._receipts = receipts.Numbers()
         self._now = 0.0
         self._surplus = 0
-        self._told = Told()
+        self._told = SentLinks()
         self._deepest: set[int] = set()
         """Ids that were leased at the greatest depth: their links are kept, but lie too deep."""
         self.epoch = epoch

@@ -47,7 +47,7 @@ async def taken_in(
 async def hand_over(
     partitions: Sequence[Partition],
     first: Partition,
-    told: "Told | None" = None,
+    told: "SentLinks | None" = None,
     pages: Collection[bytes] = (),
 ) -> None:
     """Hand over all messages of a partition, and what comes of that. Of the links of these pages
@@ -108,7 +108,7 @@ def _after(message: bytes, at: int) -> int:
     return at + 1 + head + int.from_bytes(message[at + 1 : at + 1 + head])
 
 
-class Told:
+class SentLinks:
     """Which links other partitions were told of by this writer, and at what depth: most are met
     again and again, and need not be told again unless they are nearer. Bounded: what is forgotten
     is told again.

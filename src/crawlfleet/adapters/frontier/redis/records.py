@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.model.crawl.frontier import PART, HostFigures, Link, UrlRecord, Waiting
+from crawlfleet.model.crawl.frontier import PART, HostFigures, Link, UrlRecord, WaitingUrl
 
 HEAD: Final = struct.Struct("<BHBBH5sIdH8sB3s")
 TAIL: Final = struct.Struct("<ddHB")
@@ -56,7 +56,7 @@ def host_number(record: bytes) -> int:
     return int.from_bytes(record[12:16], "little")
 
 
-class Kept(NamedTuple):
+class StoredUrl(NamedTuple):
     """What is kept of a URL."""
 
     state: int
@@ -100,13 +100,13 @@ class Kept(NamedTuple):
         )
 
 
-def read(record: bytes) -> Kept:
+def read(record: bytes) -> StoredUrl:
     """What a record says."""
     state, depth, _, hops, attempts, place, host, found_at, partition, page, left_out, length = (
         HEAD.unpack_from(record)
     )
     end = HEAD.size + int.from_bytes(length, "little")
-    kept = Kept(
+    kept = StoredUrl(
         *(state, depth, hops, attempts, int.from_bytes(place, "little"), host, found_at),
         *(partition, page, record[HEAD.size : end].decode(), bool(left_out)),
     )
@@ -123,14 +123,14 @@ def read(record: bytes) -> Kept:
     )
 
 
-def waiting(host: str, given: Sequence[bytes | None]) -> Waiting:
+def waiting(host: str, given: Sequence[bytes | None]) -> WaitingUrl:
     """A URL that a script has leased: its id, its record and its validator."""
     id, record, validator = given
     assert id is not None
     assert record is not None
     _, depth, _, hops, attempts, _, _, _, _, _, left_out, length = HEAD.unpack_from(record)
     text = record[HEAD.size : HEAD.size + int.from_bytes(length, "little")].decode()
-    return Waiting(
+    return WaitingUrl(
         id_of(id),
         _whole(host, text) if left_out else text,
         depth,

@@ -34,7 +34,7 @@ class TableReceipt(msgspec.Struct, frozen=True, kw_only=True):
     items: int
 
 
-class Row(NamedTuple):
+class ItemRow(NamedTuple):
     """As in the table."""
 
     crawl: str
@@ -95,11 +95,11 @@ def table_of(url: str) -> tuple[str, str]:
     return f"{place}?{rest}" if rest else place, table
 
 
-def rows_of(pages: Sequence[PageRecord], crawl: str, sequence: int) -> list[Row]:
+def rows_of(pages: Sequence[PageRecord], crawl: str, sequence: int) -> list[ItemRow]:
     """The items of the pages; of a page that comes twice, the later ones."""
     encode = msgspec.json.Encoder().encode
     return [
-        Row(
+        ItemRow(
             crawl,
             page.id,
             position,

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from crawlfleet.adapters.sinks.folder import OutputFolder
+from crawlfleet.adapters.sinks.folder import SinkFolder
 from crawlfleet.adapters.sinks.rotating_file import unwritable
 from crawlfleet.adapters.sinks.tables.sink import (
     COLUMNS,
@@ -183,7 +183,7 @@ class SqliteTable:
     def _connected(self) -> sqlite3.Connection:
         """A connection to the file, which is made where there is none; raises `SinkUnusable` for a
         link, and before anything is written for a file that crawlfleet keeps for itself."""
-        with OutputFolder(self._path.parent, below=self._below) as folder:
+        with SinkFolder(self._path.parent, below=self._below) as folder:
             if folder.found(self._path.name) is None:
                 # An empty file is a database. SQLite would follow a link that was put there now.
                 with suppress(FileExistsError):

@@ -32,7 +32,7 @@ from crawlfleet.adapters.store.sqlite.errors import explain, is_damage
 from crawlfleet.adapters.store.sqlite.migrate import prepare
 from crawlfleet.adapters.store.sqlite.statements import STATEMENTS, bound
 from crawlfleet.adapters.store.sqlite.writer import Job, Writer
-from crawlfleet.adapters.threads import Lane
+from crawlfleet.adapters.threads import DriverThread
 from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.model.task import TaskStatus
 
@@ -225,8 +225,8 @@ class SqliteStore(SqlStore[str]):
         self._path = Path(path)
         self._now = now
         self._files: _Files | None = None
-        self._writer: Lane[Job] | None = None
-        self._reader: Lane[Query] | None = None
+        self._writer: DriverThread[Job] | None = None
+        self._reader: DriverThread[Query] | None = None
 
     async def open(self) -> None:
         if self._files is None:
@@ -239,8 +239,8 @@ class SqliteStore(SqlStore[str]):
                     f"the store {self._path} cannot be opened: {error}; "
                     "check that its folder exists and may be written"
                 ) from error
-            self._writer = Lane("store-writer", self._files.writer.work, most=GROUP)
-            self._reader = Lane("store-reader", self._files.read, most=1)
+            self._writer = DriverThread("store-writer", self._files.writer.work, most=GROUP)
+            self._reader = DriverThread("store-reader", self._files.read, most=1)
         await self.commit([default_rows(self._now())])
 
     async def close(self) -> None:
