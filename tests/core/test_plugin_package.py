@@ -14,7 +14,7 @@ UV = Path(sys.executable).parent / "uv"
 PLAN_WITH_IT = """
 import msgspec
 from crawlfleet.core.placement.fleet import Fleet
-from crawlfleet.core.placement.project_queues import Lines
+from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.core.placement.plan import default_rules, explain, plan
 from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.resources import Resources
@@ -36,7 +36,7 @@ for id, memory_mb, labels in (
 need = Requirement(
     task_type="web_crawl", strategy="most_memory", demand=Resources(memory_mb=100, slots=1)
 )
-queue = Lines()
+queue = ProjectQueues()
 queue.add("task", need, priority=5, created_at=0)
 made = plan(queue, fleet, rules, now=1, seed=1, limit=10)
 report = {

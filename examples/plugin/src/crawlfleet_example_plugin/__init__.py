@@ -1,9 +1,6 @@
 """A strategy and a filter of one's own: copy this package and change the two functions."""
 
-from crawlfleet.core.placement.columns import NodeColumns
-from crawlfleet.core.placement.filters import NodeClass
-from crawlfleet.core.placement.strategies import Ranking
-from crawlfleet.model.task import Requirement
+from crawlfleet.plugin import NodeClass, NodeColumns, Ranking, Requirement
 
 
 def most_memory(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
