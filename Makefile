@@ -137,5 +137,6 @@ $(MEASURED): $(READY) compiling.py $(shell find src -name '*.py')
 .PHONY: docs
 docs: $(READY) ## Draw the diagrams and take the picture of the docs
 	$(BIN)/python docs/settings.py
+	$(BIN)/python docs/api.py
 	$(BIN)/python docs/diagrams.py
 	$(BIN)/python docs/picture.py

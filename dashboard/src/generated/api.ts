@@ -35,7 +35,7 @@ export interface paths {
         put?: never;
         /**
          * Say that a device is alive
-         * @description Role: **admin** or the node itself.
+         * @description Shares (`cpu_usage`, `memory_usage`, `disk_usage`) are from 0 to 1; `current_tasks` are the ids of the tasks that it works on. Those in `stop_tasks` it must not go on with. When `registered` is false it was silent for too long: it has to stop everything and register. Role: **admin** or the node itself.
          */
         post: operations["device_heartbeat"];
         delete?: never;
@@ -74,7 +74,7 @@ export interface paths {
         get?: never;
         /**
          * Tell a device to work, rest or leave
-         * @description Role: **operator** or **admin** or the node itself.
+         * @description `status` is `online` (take work again), `maintenance` (take nothing new), `draining` (leave when it is empty) or `offline` (leave now). Answers with the device. Role: **operator** or **admin** or the node itself.
          */
         put: operations["change_device_status"];
         post?: never;
@@ -95,7 +95,7 @@ export interface paths {
         put?: never;
         /**
          * Register a device, or welcome it back
-         * @description The device is a node. It speaks with the `api_key` of the answer from now on, or with an admin's key. Role: **admin** or the node itself.
+         * @description The device is a node. It speaks with the `api_key` of the answer from now on, or with an admin's key. `device_id` is its own choice, and makes it the same device after a restart: then it shows its own key, or an admin's. `device_name`, `device_type`, `host`, `port`, `region`, `capabilities` and `task_types` (anything when empty) describe it; `concurrent_tasks` is how many it takes at once (3). Role: **admin** or the node itself.
          */
         post: operations["register_device"];
         delete?: never;
@@ -133,13 +133,13 @@ export interface paths {
         };
         /**
          * List tasks, newest first
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `status` (several parted by commas) and `device_id` restrict; `limit` (100) and `cursor` page. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_distributed_tasks"];
         put?: never;
         /**
          * Create a task
-         * @description Role: **operator** or **admin**.
+         * @description `task_type` and `parameters` are those of `/api/v1/tasks`; `priority` (5), `task_timeout` (`distribution.task_timeout_s`), `max_retry_count` (`distribution.max_retries`), `project_id` and `load_balance_strategy` may be left out. 201. Role: **operator** or **admin**.
          */
         post: operations["create_distributed_task"];
         delete?: never;
@@ -158,7 +158,7 @@ export interface paths {
         get?: never;
         /**
          * Give a waiting task to a device
-         * @description 409 with the reasons when the device must not have it. Role: **operator** or **admin**.
+         * @description 409 with the reasons when the device must not have it. Answers with the task. Role: **operator** or **admin**.
          */
         put: operations["assign_task"];
         post?: never;
@@ -178,7 +178,7 @@ export interface paths {
         get?: never;
         /**
          * Say what became of a task, or order it
-         * @description 409 when the attempt does not own the task any more: stop it and forget it. Also without a `token`, when the task has been given out before. Role: **operator** or **admin** or the node itself.
+         * @description A device says `running`, `completed` (with a `result`) or `failed` (with an `error`), and the `token` of the attempt as it was pulled. An operator says `cancelled`, `paused`, or `pending` for another try. Saying it again changes nothing. 409 when the attempt does not own the task any more: stop it and forget it. Also without a `token`, when the task has been given out before. Role: **operator** or **admin** or the node itself.
          */
         put: operations["change_task_status"];
         post?: never;
@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * What a device has to do
-         * @description A task is given again with each call until the device says that it is `running`. Role: **admin** or the node itself.
+         * @description `device_id` is who asks; with `wait` the answer comes when there is something to do, or after so many seconds (60 at most). A task is given again with each call until the device says that it is `running`. Role: **admin** or the node itself.
          */
         get: operations["pull_tasks"];
         put?: never;
@@ -237,7 +237,7 @@ export interface paths {
         };
         /**
          * This API as an OpenAPI 3.1 document
-         * @description No key is needed.
+         * @description It is made from the same table that the requests are answered by. No key is needed.
          */
         get: operations["get_openapi"];
         put?: never;
@@ -283,7 +283,7 @@ export interface paths {
         put?: never;
         /**
          * Say when people should be told
-         * @description Answers 201 with `Location`, or 200 when the same rule was there before. A key of one project makes rules of that project. Role: **operator** or **admin**.
+         * @description `name` is yours to choose; `source` is `nodes_lost`, `nodes_online`, `queue_age_s`, `queue_length`, `error_share`, `disk_free` or `events`, with `event` for how their kinds begin. `above` or `below` is the limit, `clear_at` where it is back; `for_s`, `clear_s`, `window_s`, `least`, `group_s` and `repeat_s` say how patient it is; `severity` is `info`, `warning` or `critical`. `project_id` is for `events` and `error_share`; `description` is for people; `is_on` false makes it without letting it begin. Answers 201 with `Location`, or 200 when the same rule was there before. A key of one project makes rules of that project. Role: **operator** or **admin**.
          */
         post: operations["create_alert"];
         delete?: never;
@@ -311,7 +311,7 @@ export interface paths {
         head?: never;
         /**
          * Change a rule, also one that is built in
-         * @description What is left out stays as it is; `is_on` switches it off and on. Role: **operator** or **admin**.
+         * @description The fields are those of a new rule. What is left out stays as it is; `is_on` switches the rule off and on. Role: **operator** or **admin**.
          */
         patch: operations["change_alert"];
         trace?: never;
@@ -347,7 +347,7 @@ export interface paths {
         put?: never;
         /**
          * Tell nobody of a rule for a while
-         * @description Or of one thing that it is about. If it still fires when the silence is over, people are told then. Role: **operator** or **admin**.
+         * @description `for_s` seconds; `subject` names one thing; `reason` is for others who look. Or of one thing that it is about. If it still fires when the silence is over, people are told then. Role: **operator** or **admin**.
          */
         post: operations["silence_alert"];
         delete?: never;
@@ -367,7 +367,7 @@ export interface paths {
         put?: never;
         /**
          * Lift the silences of a rule
-         * @description Role: **operator** or **admin**.
+         * @description All of them, or that of one `subject`. Role: **operator** or **admin**.
          */
         post: operations["unsilence_alert"];
         delete?: never;
@@ -385,7 +385,7 @@ export interface paths {
         };
         /**
          * What ought to be looked at, the most pressing first
-         * @description `kind` is a stable word. A key of one project is told of that project's tasks. Role: **viewer** or **operator** or **admin**.
+         * @description `high` means that work does not get done, `medium` that it may soon not, `low` is good to know. `kind` is a stable word: `no_node_online`, `node_unresponsive`, `node_unreachable`, `node_unhealthy`, `node_degraded`, `node_draining`, `node_maintenance`, `nothing_can_run` (with the reason that `explain` gives), `overdue`, `host_blocks`, `failures`, `dead_letters`, `disk_full`, `store_unusable`, `clock_set`. `values` are what the message names (such as `name`, `task_type`, `waited_s`, `host`), and `because` says why in the same way: the causes of `explain`, each with `n` nodes, or what is wrong with a node (`cpu`, `memory`, `disk`, `errors`, `latency`, `clock` with `value` and `limit`, or `probe` with `words`). More than five of a kind are one line, whose `subject` has no `id`. A key of one project is told of that project's failures and dead letters. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_attention"];
         put?: never;
@@ -405,7 +405,7 @@ export interface paths {
         };
         /**
          * Who changed what, newest first
-         * @description One entry for each request that changed something, written in the same commit. What nodes say of their work is not in it. Role: **admin**.
+         * @description One entry for each request that changed something, written in the same commit. `count` is how many things were changed, `subjects` names the first 20. What nodes say of their work is not in it. Role: **admin**.
          */
         get: operations["list_audit"];
         put?: never;
@@ -425,7 +425,7 @@ export interface paths {
         };
         /**
          * See which sites are taken for down
-         * @description Targets of tasks that failed and failed, in order, and how many tasks wait for each. Each project has its own; a key of one project sees those. Role: **viewer** or **operator** or **admin**.
+         * @description Targets of tasks that failed and failed, in order, `limit` of `total` of them, and how many tasks wait for each. Each project has its own; a key of one project sees those. With `all` those, too, whose failures are only counted. Tasks for a target that is `open` wait; while it is `probing` one of them, the `probe`, was let through; `retry_at` is when the next is (guide). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_breakers"];
         put?: never;
@@ -447,7 +447,7 @@ export interface paths {
         put?: never;
         /**
          * Let all tasks for a site go on
-         * @description Its failures are forgotten: those of one project's tasks, or of all. A key of one project closes that project's. Closing it again changes nothing more. Role: **operator** or **admin**.
+         * @description Its failures are forgotten: those of the tasks of `project_id`, or of all projects if none is said. A key of one project closes that project's. Closing it again changes nothing more. Role: **operator** or **admin**.
          */
         post: operations["close_breaker"];
         delete?: never;
@@ -471,7 +471,7 @@ export interface paths {
         put?: never;
         /**
          * Make a cluster
-         * @description Answers 201 with `Location`, or 200 when the same cluster was there before. Only tasks of its project run on its nodes; a cluster of the project `default` is shared by all projects. Role: **admin**.
+         * @description Only tasks of its project run on its nodes; a cluster of the project `default` is shared by all projects. `project_id` must exist. Answers 201 with `Location`, or 200 when the same cluster was there before. Role: **admin**.
          */
         post: operations["create_cluster"];
         delete?: never;
@@ -499,7 +499,9 @@ export interface paths {
         head?: never;
         /**
          * Change a cluster or its settings
-         * @description What is left out stays as it is; `null` takes back a setting. Other settings are a new version of its configuration, which reaches its nodes with the replies to their heartbeats. Role: **admin**.
+         * @description What is left out stays as it is; `null` takes back a setting. `status` is `active`, `maintenance` (its nodes get no new work, tasks may be submitted and wait) or `inactive` (closed); in each of them what runs goes on.
+         *
+         *     Settings that are not set in `configuration` are as in the settings of the fleet or of the node. Each change is a new version of the configuration, which reaches the nodes with the replies to their heartbeats; a node's `configuration_version` says which one it runs. Role: **admin**.
          */
         patch: operations["change_cluster"];
         trace?: never;
@@ -555,7 +557,7 @@ export interface paths {
         put?: never;
         /**
          * Go back to the settings of an earlier version
-         * @description They become a new version; nothing of the history is lost. Role: **admin**.
+         * @description They become a new version; nothing of the history is lost. `version` 0 takes all settings back. Role: **admin**.
          */
         post: operations["roll_back_cluster"];
         delete?: never;
@@ -593,7 +595,7 @@ export interface paths {
         };
         /**
          * How a cluster is, what is wrong first
-         * @description `capacity`, `used` and `free` are those of the nodes that are online. A key of one project is told of its own clusters: a shared one has work of all projects. Role: **viewer** or **operator** or **admin**.
+         * @description `health` is that of the worst of the `troubles`: `critical` makes it `unhealthy`, `warning` `degraded`. `capacity`, `used` and `free` are those of the nodes that are online. A key of one project is told of that project's own clusters; a shared one has work of all projects, and answers it 403. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_cluster_health"];
         put?: never;
@@ -613,7 +615,7 @@ export interface paths {
         };
         /**
          * List crawls, newest first
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `figures` are without `hosts` and `rates` here. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_crawls"];
         put?: never;
@@ -633,7 +635,7 @@ export interface paths {
         };
         /**
          * One crawl, with its live figures
-         * @description `figures` are what was committed over all attempts, a second old at most. They stay when the crawl is over. Role: **viewer** or **operator** or **admin**.
+         * @description `state` is that of the task, and `paused` while the crawl is held. `figures` are what was committed over all attempts, a second old at most; the last ones stay when the crawl is over. `hosts` are the most blocked and the slowest, 50 at most; `depths` counts the known URLs by their distance from a seed; `rates` says how many pages each of the last stretches of ten seconds brought. `output` is what can be read now; it is not there where the crawl has sinks of its own. `output_missing` says why output that ought to be here cannot be read: most often the store was restored without it. `items` and `output` answer 409 then. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_crawl"];
         put?: never;
@@ -655,7 +657,7 @@ export interface paths {
         put?: never;
         /**
          * Hold a crawl
-         * @description It finishes the requests that are under way, and begins no more until it is resumed. Its place on the node stays taken, and its task's `timeout` goes on. One that has not begun is held as a task. Asked of the node that runs it, and answered when it has obeyed. Role: **operator** or **admin**.
+         * @description It finishes the requests that are under way, and begins no more until it is resumed. Its place on the node stays taken, and its task's `timeout` goes on. One that has not begun is held as a task. Answers with the crawl when its node has obeyed; 503 when the node did not answer within ten seconds: ask again. Role: **operator** or **admin**.
          */
         post: operations["pause_crawl"];
         delete?: never;
@@ -675,7 +677,7 @@ export interface paths {
         put?: never;
         /**
          * Let a crawl go on
-         * @description Asked of the node that runs it, and answered when it has obeyed. Role: **operator** or **admin**.
+         * @description Answers with the crawl when its node has obeyed; 503 when the node did not answer within ten seconds: ask again. Role: **operator** or **admin**.
          */
         post: operations["resume_crawl"];
         delete?: never;
@@ -695,7 +697,7 @@ export interface paths {
         put?: never;
         /**
          * End a crawl with what it has
-         * @description It completes: its output is finished, and its result says what was found so far. To throw a crawl away, cancel its task. Asked of the node that runs it, and answered when it has obeyed. Role: **operator** or **admin**.
+         * @description It completes: its output is finished, and its result says what was found so far. To throw a crawl away, cancel its task. Answers with the crawl when its node has obeyed; 503 when the node did not answer within ten seconds: ask again. Role: **operator** or **admin**.
          */
         post: operations["stop_crawl"];
         delete?: never;
@@ -713,7 +715,7 @@ export interface paths {
         };
         /**
          * What a crawl has found so far, page by page
-         * @description Only what is committed: an item that was shown stays, unless its node dies and the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the output has them whole. Role: **viewer** or **operator** or **admin**.
+         * @description With `kind`, a page may be short, or empty, and still have a `next_cursor`. Only what is committed is shown: an item that was there stays, unless its node dies and the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the output has them whole. What stands in an item comes from a site: show it as text and nothing else. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_crawl_items"];
         put?: never;
@@ -733,7 +735,7 @@ export interface paths {
         };
         /**
          * Download what a crawl has found
-         * @description Of a crawl that runs, what is committed so far. In CSV, a text that a spreadsheet would calculate has an apostrophe before it. WARC is there for crawls with `fleet:pages` among their `sinks`. Role: **viewer** or **operator** or **admin**.
+         * @description `format` is `jsonl` (one item a line, as `application/x-ndjson`), `csv`, or `warc` for crawls with `fleet:pages` among their `sinks`. Where a crawl has items of several kinds, each has its `kind`. In CSV, a text that a spreadsheet would calculate has an apostrophe before it. Of a crawl that runs you get what is committed so far. Of one that has ended, `offset` leaves out so many bytes at the beginning, to go on with a download that broke off. 409 when nothing is kept here. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_crawl_output"];
         put?: never;
@@ -753,7 +755,7 @@ export interface paths {
         };
         /**
          * What became of a URL in a crawl
-         * @description Whether the URL was found, where and when, how its visit ended, or which rule keeps it out. Asked of the node while the crawl runs, and of its books afterwards; those of a crawl with `frontier: node`, or with `sinks` of its own, went with it (409). Role: **viewer** or **operator** or **admin**.
+         * @description Whether the URL was found, where and when, how its visit ended, or which rule keeps it out. Asked of the node while the crawl runs, and of its frontier afterwards; the frontier of a crawl with `frontier: node`, or with `sinks` of its own, is gone when the crawl is over (409). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["explain_crawl_url"];
         put?: never;
@@ -773,7 +775,7 @@ export interface paths {
         };
         /**
          * Who does what in a crawl
-         * @description Its shards with their nodes, the partitions of its frontier with those who hold hosts of them, the hosts with the longest queues, and what the fleet's ledger knows of the hosts, domains and addresses that it visits: delays, grants, pauses, and which other crawls visit them. Lists are bounded; totals say of how many they are the first. Where `frontier` or `ledger` has a word, nothing is told of it: `closed` (nobody works with it now, or it is on the node), `elsewhere` (ask the master that leads), `away` (there is no ledger, or it does not answer). Role: **viewer** or **operator** or **admin**.
+         * @description `shards` with their nodes (the crawl itself where it was not split); the `partitions` of its frontier with those who hold hosts of them, and the `hosts` with the longest queues, while somebody works with the frontier and the master that is asked has it; `keys`: the hosts, registered domains and addresses that the crawl visits as the fleet's ledger sees them, with delays, grants, pauses, and the crawls and lists that visit them (those of projects that the key may not see are only counted). Lists are bounded (256 partitions with 16 holders each, 50 hosts, 100 keys), and totals say of how many they are the first. Where `frontier` or `ledger` has a word, nothing is told of it: `closed` (nobody works with it now, or it is on the node), `elsewhere` (ask the master that leads), `away` (there is no ledger, or it does not answer). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_crawl_work"];
         put?: never;
@@ -835,7 +837,7 @@ export interface paths {
         put?: never;
         /**
          * Send dead letters back to the queue
-         * @description Their counters begin anew. Name up to 10,000 `ids`, or a `filter`; an empty filter means all of them. Role: **operator** or **admin**.
+         * @description Their counters begin anew. Name up to 10,000 `ids` of tasks, or a `filter`, of which all fields may be left out: `{"filter": {}}` is the whole list. Answer, `limit` and `cursor` are as for orders about many tasks. Role: **operator** or **admin**.
          */
         post: operations["requeue_dead_letters"];
         delete?: never;
@@ -853,7 +855,9 @@ export interface paths {
         };
         /**
          * List events, or follow them live
-         * @description With `Accept: text/event-stream` the events come live as server-sent events: `id` is the event's number, `event` its kind, `data` its JSON. The stream begins with what is new, or after the number in `Last-Event-ID` or `after`. A comment comes every 15 seconds when nothing happens. It ends by itself after 15 minutes: come back with `Last-Event-ID`. A number that the log has not reached, as after a restore, is taken for now. Up to 100 may follow at once, 50 with one key. Role: **viewer** or **operator** or **admin**.
+         * @description `kind` is how the kind begins: `task.failed`, or `node.`. A page that is not full is not always the last, only `"next_cursor": null` says so. `newest=true` lists the last ones instead.
+         *
+         *     With `Accept: text/event-stream` they come live, as server-sent events: `id` is the event's number, `event` its kind, `data` its JSON. A stream begins with what is new, or after the number in `after`, or in the header `Last-Event-ID`, which a browser's `EventSource` sends when it comes back. When nothing happens, a comment comes every 15 seconds, with the place in the log. A stream ends by itself after 15 minutes, and when the master stops: come back and miss nothing. Readers are served from the store at their own pace, so a slow one holds up nobody; one that takes nothing for a minute is let go. A number that the log has not reached, as after a restore, is taken for now. Up to 100 may follow at once, 50 with one key; others are answered 503 (`busy`). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_events"];
         put?: never;
@@ -873,7 +877,7 @@ export interface paths {
         };
         /**
          * One attempt
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `progress` is there while it runs; afterwards `metrics` has the last of it as `progress_done` and `progress_total`. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_execution"];
         put?: never;
@@ -893,7 +897,11 @@ export interface paths {
         };
         /**
          * What an attempt said, in order, or as it says it
-         * @description With `follow=true`, or `Accept: text/event-stream`, the lines come live as server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. After the last line of an attempt that has ended comes an `event: end`. A stream that breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. Up to 100 may follow at once, 50 with one key. Where lines were left out, because a node keeps only the first and the last of a large log, a line says how many. A search (`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer lines, perhaps none, and its `next_cursor` says with which `after` to go on. Role: **viewer** or **operator** or **admin**.
+         * @description Search: `q` finds a text in the message or in the fields of a line, as `name=value`, in any case; with `regex=true` it is a regular expression in the syntax of RE2: no look-around, no back-references; `(?i)` at its beginning for any case. `since` and `until` go by the node's clock. A search takes half a second at most for each page: then a page has fewer lines than were asked for, perhaps none, and `next_cursor` is the `after` to go on with. All of it holds for a stream, too.
+         *
+         *     With `follow=true`, or with `Accept: text/event-stream`, the lines come live as server-sent events, with all that was said before: `id` is the line's number, `event` is `line`, `data` its JSON. After the last line of an attempt that has ended comes an `event: end`. A stream that breaks, or ends without that after 15 minutes, goes on after the number in `Last-Event-ID` or `after`. Up to 100 may follow at once, 50 with one key.
+         *
+         *     A line may have 2,000 characters and 4,000 bytes of fields. Of a log that is larger than `worker.execution_log_mb` (1 MB) the node keeps the first and the last lines; in their midst a line says how many were left out. A line that was answered survives the death of its node. Lines are kept for `retention.logs_days` (7), and of all logs together `retention.logs_mb` (2,000) at most (guide). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_execution_logs"];
         put?: never;
@@ -913,7 +921,7 @@ export interface paths {
         };
         /**
          * See who visits a host, and what it waits for
-         * @description All hosts, registered domains and IP addresses that crawls of the fleet visit now or lately, in order: which executions may ask them, which wait for their turn, by what delay, and until when a host is left alone and why. Role: **viewer** or **operator** or **admin**.
+         * @description All hosts, registered domains and IP addresses that crawls of the fleet visit now or lately, in order: `limit` of `total`. `used_by` are the executions that may ask it now or have requests under way, `waiting` those that wait for their turn; `delay_s` and `concurrency` are those of the most careful of them. Nobody asks it before `next_in_s`, and for `paused_for_s` all leave it alone, for the reason in `pause`. 503 when the fleet has no ledger, or another master has it. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_hosts"];
         put?: never;
@@ -939,7 +947,7 @@ export interface paths {
         put?: never;
         /**
          * Make a token with which new nodes may join
-         * @description Its `secret` is in this answer and nowhere else. A use is counted with the registration of a new node; a node that returns needs none. Role: **admin**.
+         * @description The `secret` is in this answer and nowhere else. A use is counted with the registration of a new node, in the same commit; a node that returns needs none. `join` is what a worker is started with (`--join`): the secret and, of a master with TLS, the fingerprint of its public key. A worker that was given one talks to nobody who has another key. Role: **admin**.
          */
         post: operations["create_join_token"];
         delete?: never;
@@ -1021,7 +1029,7 @@ export interface paths {
         };
         /**
          * One key
-         * @description Fields that are not set are left out. Role: **admin**.
+         * @description Fields that are not set are left out. `status` is `live`, `expired` or `revoked`; the last use is a few seconds old at most. Role: **admin**.
          */
         get: operations["get_key"];
         put?: never;
@@ -1063,7 +1071,7 @@ export interface paths {
         put?: never;
         /**
          * Give a key a new secret
-         * @description The old secret is good for `grace_s` more seconds, for none by default. A secret before that is dead at once. Role: **admin**.
+         * @description The old secret is good for `grace_s` more seconds, for none by default; a secret before that is dead at once. With `expires_in_s` the key expires anew, else when it would have. The answer is that of a new key. Role: **admin**.
          */
         post: operations["rotate_key"];
         delete?: never;
@@ -1121,7 +1129,7 @@ export interface paths {
         };
         /**
          * One node
-         * @description `resources` is what it has, `usage` what it last measured. The header `ETag` is for `If-Match` when the node is changed. Role: **viewer** or **operator** or **admin** or the node itself.
+         * @description `resources` is what it has, `usage` what it last measured. `conditions` are what is wrong with it, each with its `kind` (`cpu`, `memory`, `disk`, `errors`, `latency`, `clock`, `probe`), `health`, `reason` and `since`; the worst makes its `health` (health). The header `ETag` is for `If-Match` when the node is changed. Role: **viewer** or **operator** or **admin** or the node itself.
          */
         get: operations["get_node"];
         put?: never;
@@ -1131,7 +1139,7 @@ export interface paths {
         head?: never;
         /**
          * Label and describe a node
-         * @description What is left out stays as it is; a label that is `null` is removed. What is said here wins over what the node says of itself, and outlasts its restarts. With the header `If-Match` nothing is changed, and the answer is 412, unless the node still has that `ETag`. Role: **operator** or **admin**.
+         * @description What is left out stays as it is; a label that is `null` is removed. What an operator sets here wins over what the node announces, and outlasts its restarts: a label that was removed stays away until it is set again. Placement knows at once. With the header `If-Match` nothing is changed, and the answer is 412, unless the node still has that `ETag`. Role: **operator** or **admin**.
          */
         patch: operations["change_node"];
         trace?: never;
@@ -1147,7 +1155,7 @@ export interface paths {
         put?: never;
         /**
          * Fetch the code of an execution
-         * @description In the name of an execution that the node holds: the archive of the version that its task was submitted with, in base64, or a `refusal` that says why there is none. Nodes keep archives by their digest, and ask for each once. Role: **admin** or the node itself.
+         * @description In the name of an execution that the node holds, by its `session_id`, `execution_id` and `token`: the archive of the version that its task was submitted with, in base64, or a `refusal` that says why there is none. Nodes keep archives by their digest, and ask for each once. With a `digest` alone, in place of an execution, it is the archive of a bundle that this master told the node to make ready (`warm`). Role: **admin** or the node itself.
          */
         post: operations["give_bundle"];
         delete?: never;
@@ -1167,7 +1175,7 @@ export interface paths {
         put?: never;
         /**
          * Finish what runs, take nothing new, then go offline
-         * @description What still runs after `deadline_s` seconds is stopped and goes back to the queue; without it the node stays until all is done. Draining anew sets another deadline. A node may drain itself. Role: **operator** or **admin** or the node itself.
+         * @description What still runs after `deadline_s` seconds is stopped and goes back to the queue, which costs its tasks no retry; without it the node stays until all is done. Draining anew sets another deadline. A node may drain itself. Answers with the node. Role: **operator** or **admin** or the node itself.
          */
         post: operations["drain_node"];
         delete?: never;
@@ -1187,7 +1195,7 @@ export interface paths {
         put?: never;
         /**
          * Lease URLs of a crawl, and commit what came of them
-         * @description `data` holds several calls at once, packed (crawlfleet's own format; see the node protocol), and so does the answer. `stale`: the execution is not the node's any more. `refused`: it cannot be done. The same may be asked again when no answer came: a lease and a step are done once. Only the master that leads has frontiers, others answer 503. Role: **admin** or the node itself.
+         * @description What the execution of a crawl asks of the frontier that the master keeps for it; `session_id`, `execution_id` and `token` must be those of a living lease. `data` holds several calls at once, packed and in base64, and so does the answer; the form is that of the node protocol. `standing` is `done`; `stale` when the execution is not the node's (any more); `refused`, with a message, when it cannot be done. The same may be asked again when no answer came: a lease and a step are done once. Only the master that leads has frontiers; the others answer 503. Role: **admin** or the node itself.
          */
         post: operations["ask_frontier"];
         delete?: never;
@@ -1207,7 +1215,9 @@ export interface paths {
         put?: never;
         /**
          * Renew the session; the reply carries orders
-         * @description `lost_tasks` are those of `active_tasks` that the node does not own (any more); `stop` lists executions to be stopped; `session_lost` means: stop everything and register again. Role: **admin** or the node itself.
+         * @description Shares (`cpu_usage`, `memory_usage`, `gpu_usage`, `disk_usage`) are from 0 to 1, `network_io` and `disk_io` bytes per second, `disk_free_mb` megabytes. `configuration_version` and `session_timeout_s` are those of the `terms` of its registration or of the last reply that had some; the reply has `terms` (`version`, `heartbeat_interval_s`, `session_timeout_s`, `log_level`, `max_slots`) when they differ from its cluster's. `environments` are the digests of the bundles whose environments the node has, 64 at most: all of them each time, and left out while nothing has changed.
+         *
+         *     `lost_tasks` are those of `active_tasks` that the node does not own (any more); `stop` lists executions to be stopped; `session_lost` means: stop everything and register again; `renew_token`: fetch a new token. Role: **admin** or the node itself.
          */
         post: operations["heartbeat"];
         delete?: never;
@@ -1227,7 +1237,7 @@ export interface paths {
         put?: never;
         /**
          * Ask for a lock, or when a host may be visited
-         * @description In the name of an execution that the node holds. A lock is taken, renewed or released. Of the ledger, windows are asked for in which requests to hosts, domains and addresses may start; see the node protocol. The same may be asked again when no answer came. `is_passing`: asking again later may help. Only the master that leads has the ledger, unless it is kept in Redis; others answer 503. Role: **admin** or the node itself.
+         * @description In the name of an execution that the node holds, by its `session_id`, `execution_id` and `token`. Either `lock`: a `verb` (`take`, `renew`, `release`), `name`, `number` (which hold of the execution), `lease_s`, `token`; or `ledger`: `wants`, `returns`, `pauses`, `longest_s` and `engine`, as the node protocol says. A `refusal` says why there is no answer, and `is_passing` whether asking again later may help. The same may be asked again when no answer came. Only the master that leads has the ledger, unless it is kept in Redis; others answer 503. Role: **admin** or the node itself.
          */
         post: operations["inquire"];
         delete?: never;
@@ -1247,7 +1257,7 @@ export interface paths {
         put?: never;
         /**
          * Hand over a piece of a crawl's output
-         * @description Answered `kept` when the piece is durable; only then may the crawl commit it. `full`: there is no room now, send it again later. `stale`: the execution is not the node's any more. The same piece may be sent again. Role: **admin** or the node itself.
+         * @description `stream` is `items`, or `pages` for a WARC archive. A `segment` has its `sequence`, the `first` one of the same step of the crawl, and the last that was `counted` when it was made; what lies between that and `first` was taken back. Its `data` is packed by zlib, at most a million bytes, and base64. `verdict` is `kept` when the piece is durable, and only then may the crawl commit it; `full` when there is no room now: send it again later; `stale` when the execution is not the node's (any more), by its `session_id`, `execution_id` and `token`. The same piece may be sent again. Role: **admin** or the node itself.
          */
         post: operations["keep_segment"];
         delete?: never;
@@ -1267,7 +1277,9 @@ export interface paths {
         put?: never;
         /**
          * Wait for work and orders
-         * @description Answers as soon as something is assigned that is not in `held`, or after `wait_s` seconds (at most 60). `draining` says that nothing more will come. Role: **admin** or the node itself.
+         * @description Answers as soon as something is assigned that is not in `held`, or after `wait_s` seconds (at most 60). `backlog` is how many executions beyond its slots may lie ready at the node. `keeps_connection` says that it has died when none of its connections is left.
+         *
+         *     `stop` and `session_lost` are those of a heartbeat; `draining` says that nothing more will come. `warm` names bundles whose environments the node should make ready when it has time. Role: **admin** or the node itself.
          */
         post: operations["lease"];
         delete?: never;
@@ -1307,7 +1319,9 @@ export interface paths {
         put?: never;
         /**
          * Pass on what executions say while they run
-         * @description Lines are numbered from 1 in each execution, so that it may be sent again. `left_out` names the `first` and the `last` line that the node does not keep; what the master has of them goes. `stale` lists executions that are not the node's, or ended more than a minute ago: say nothing more about them. Role: **admin** or the node itself.
+         * @description Only sent when there is something to say, a few times a second at most. Lines are numbered from 1 in each execution, so that it may be sent again; `level` is `info` when it is not set. `left_out` names the `first` and the `last` line that the node does not keep; the master drops those that it has. A crawl's `figures` are its newest, and `answers` are the replies of executions to orders.
+         *
+         *     What is not `stale` is durable. Stale are executions that are not the node's, or that ended more than a minute ago: say nothing more about them. Role: **admin** or the node itself.
          */
         post: operations["note"];
         delete?: never;
@@ -1327,7 +1341,7 @@ export interface paths {
         put?: never;
         /**
          * Forget a node that is gone
-         * @description It is in no list any more, and its token is worth nothing: the machine can come back as a new node. A node that is connected has to be drained or unregistered first. Nodes that stay away are removed by themselves after `retention.nodes_days`. Role: **operator** or **admin**.
+         * @description It is in no list any more, and its token is worth nothing: the machine can come back as a new node. A node that is connected has to be drained or unregistered first (409). Nodes that stay away are removed by themselves after `retention.nodes_days` (30). Role: **operator** or **admin**.
          */
         post: operations["remove_node"];
         delete?: never;
@@ -1367,7 +1381,9 @@ export interface paths {
         put?: never;
         /**
          * Say what became of executions
-         * @description Send it again until it is answered: it is recorded once. `stale` means that the attempt does not own the task (any more): stop it and forget it. `later` (with `knows_later`; else 503) means that what was found is still being measured: say it again. Role: **admin** or the node itself.
+         * @description `kind` is `started`, `succeeded` (with `data`, JSON of at most 1 MB), `failed` (with `error`), `stopped` (as ordered) or `released` (given back). Send it again until it is answered: it is recorded once.
+         *
+         *     `stale` means that the attempt does not own the task (any more): stop it and forget it. With `knows_later`, the outcome may be `later`: what was found is still being measured, so say it again in a second or so. Without it, that is a 503, once the rest is recorded. Role: **admin** or the node itself.
          */
         post: operations["report"];
         delete?: never;
@@ -1407,7 +1423,7 @@ export interface paths {
         put?: never;
         /**
          * End a node and its token at once
-         * @description Its session ends and its work goes back to the queue. It can come back only as a new node, with a join token: revoke that, too, if you do not trust the machine. Role: **admin**.
+         * @description Its session ends and its work goes back to the queue. It can come back only as a new node, with a join token: revoke that, too, if you do not trust the machine. Answers with the node. Role: **admin**.
          */
         post: operations["revoke_node"];
         delete?: never;
@@ -1427,7 +1443,7 @@ export interface paths {
         put?: never;
         /**
          * Have a node change its token, without interruption
-         * @description The node is told with its next heartbeat, and fetches itself a new token. The old one stays good until the new one is used, ten minutes at most. Role: **admin**.
+         * @description The node is told with its next heartbeat, and fetches itself a new token. The old one stays good until the new one is used, ten minutes at most. Answers with the node. Role: **admin**.
          */
         post: operations["rotate_node_token"];
         delete?: never;
@@ -1447,7 +1463,7 @@ export interface paths {
         put?: never;
         /**
          * Fetch the secrets of an execution
-         * @description In the name of an execution that the node holds: the values that its task declares, or a `refusal` that says why there are none. Role: **admin** or the node itself.
+         * @description In the name of an execution that the node holds, by its `session_id`, `execution_id` and `token`: the values that its task declares, or a `refusal` that says why there are none. The answer has `Cache-Control: no-store`. Role: **admin** or the node itself.
          */
         post: operations["give_secrets"];
         delete?: never;
@@ -1485,7 +1501,7 @@ export interface paths {
         };
         /**
          * A node over time
-         * @description What is older than an hour is kept as means of a minute, what is older than a day as means of an hour. `latency_s` is how long executions took, `wait_s` how long they waited at the node before. Shares are between 0 and 1, rates in bytes per second. Role: **viewer** or **operator** or **admin**.
+         * @description `resolution` is `raw` (each heartbeat), `minute` (the default) or `hour`; `since` an instant in ISO 8601; `limit` how many of the last to show (1 to 5000, 1500 by default). What is older than an hour is kept as means of a minute, what is older than a day as means of an hour, and those for `retention.history_days` (31). Shares are between 0 and 1, rates in bytes per second; `ended` and `errors` are sums, and `latency_s` is how long the executions took that ended, `wait_s` how long they had waited at the node before they began. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_node_history"];
         put?: never;
@@ -1511,7 +1527,7 @@ export interface paths {
         put?: never;
         /**
          * Make a project
-         * @description Answers 201 with `Location`, or 200 when the same project was there before. A task for an unknown project makes it, too, unless the setting `tasks.create_projects` is false. Role: **operator** or **admin**.
+         * @description `id` is yours to choose: letters, digits, dot, dash and underscore, at most 64. `name` and `description` are for people. Answers 201 with `Location`, or 200 when the same project was there before. A task for an unknown project makes it, too, unless the setting `tasks.create_projects` is false. Role: **operator** or **admin**.
          */
         post: operations["create_project"];
         delete?: never;
@@ -1539,7 +1555,7 @@ export interface paths {
         head?: never;
         /**
          * Change a project's name or description
-         * @description What is left out stays as it is. Role: **operator** or **admin**.
+         * @description What is left out stays as it is. Answers with the project. Role: **operator** or **admin**.
          */
         patch: operations["change_project"];
         trace?: never;
@@ -1599,7 +1615,7 @@ export interface paths {
         put?: never;
         /**
          * Hand over code as the present version of a bundle
-         * @description A zip archive or a wheel, in base64. All of it is looked at before it is taken: names that lead out of the folder, links, devices, names that are there twice, too many or too large files, and what it says it needs. Answers 201, or 200 when this very archive is the present version already. An archive that is kept as an older version becomes the present one again, under its old number. Role: **operator** or **admin**.
+         * @description `name`; `archive`: a zip archive or a wheel in base64, 10 MB at most before that; `note` may be left out. All of it is looked at before it is taken: names that lead out of the folder, links, devices, names that are there twice, too many or too large files, and what it says it needs. Answers 201, or 200 when this very archive is the present version already. An archive that is kept as an older version becomes the present one again, under its old number. Role: **operator** or **admin**.
          */
         post: operations["deploy_bundle"];
         delete?: never;
@@ -1617,7 +1633,7 @@ export interface paths {
         };
         /**
          * A bundle and its versions
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `bundle_id` is its name. `spiders` are those whose names can be read from the code without running it; `ready_on` the nodes on which the version has run since this master began, which have its environment (none for a key that is bound to a project). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_bundle"];
         put?: never;
@@ -1639,7 +1655,7 @@ export interface paths {
         put?: never;
         /**
          * Remove a version that nobody needs, or the whole bundle
-         * @description Refused with 409 while it is the present version of several, or while a task that has not ended needs it. Role: **operator** or **admin**.
+         * @description Without a `version` all of them. Refused with 409 while it is the present version of several, or while a task that has not ended needs it. Role: **operator** or **admin**.
          */
         post: operations["remove_bundle"];
         delete?: never;
@@ -1677,7 +1693,7 @@ export interface paths {
         };
         /**
          * The quotas of a project, and what it has of them now
-         * @description What is used is what the live leases of the project hold; `waiting` is what waits for a node or for its time. Role: **viewer** or **operator** or **admin**.
+         * @description What is used is what the live leases of the project hold; `waiting` is what waits for a node or for its time, `pages_per_day` what its tasks have fetched since midnight (UTC), `storage_mb` what the master keeps for it. `share` is the part of the fleet that it holds, of the resource of which it has most, and `due` the part that is its own by `weight`, beside the projects that have work now. See quotas and fair shares. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_quotas"];
         put?: never;
@@ -1687,7 +1703,7 @@ export interface paths {
         head?: never;
         /**
          * Change the quotas of a project, or its share of the fleet
-         * @description What is left out stays as it is, and `null` takes a limit away. A key that is bound to a project cannot change them. What runs goes on, also beyond a new limit. Role: **operator** or **admin**.
+         * @description `waiting`, `running`, `cpu_cores`, `memory_mb`, `pages_per_day` and `storage_mb` are limits, which `null` takes away; `over` is `queue` or `reject`; `weight` is 1 unless set; `nodes` are labels of nodes that are kept for the project. What is left out stays as it is. A key that is bound to a project cannot change them. What runs goes on, also beyond a new limit. Role: **operator** or **admin**.
          */
         patch: operations["change_quotas"];
         trace?: never;
@@ -1707,7 +1723,7 @@ export interface paths {
         put?: never;
         /**
          * Set a secret, in place of the value that it had
-         * @description The value is sealed before it is stored, and is not shown again; the audit log has the name alone. Tasks get the value that it has when an attempt of theirs begins. Role: **operator** or **admin**.
+         * @description `name`: capitals, digits and underscores, 64 at most; `value`: 8 to 32,000 characters. The value is sealed before it is stored, and is not shown again; the audit log has the name alone. Tasks get the value that it has when an attempt of theirs begins. Answers 201, or 200 when there was a value before. Role: **operator** or **admin**.
          */
         post: operations["set_secret"];
         delete?: never;
@@ -1727,7 +1743,7 @@ export interface paths {
         put?: never;
         /**
          * Forget a secret
-         * @description What declares it and begins afterwards fails, and says so. Role: **operator** or **admin**.
+         * @description `secret_id` is its name. What declares it and begins afterwards fails, and says so. The answer is that of setting it. Role: **operator** or **admin**.
          */
         post: operations["remove_secret"];
         delete?: never;
@@ -1745,7 +1761,7 @@ export interface paths {
         };
         /**
          * List series of measured tasks, each with its newest run
-         * @description In order of project and name. Role: **viewer** or **operator** or **admin**.
+         * @description In order of project and name. `project_id` restricts; pages: `limit` (1 to 1000, 100 by default), `cursor`. `verdict` is `ok`, `drifted`, `failed` or `unmeasured`; `decision` is `none`, `held`, `accepted` or `rejected`. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_series"];
         put?: never;
@@ -1765,7 +1781,7 @@ export interface paths {
         };
         /**
          * The measured runs of a series, newest first
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `series_id` is its name, and `project_id` says whose series it is; that of the key, or `default`, when not set. `fields` has for each field how many items have it (`present`), have a value in it (`filled`), and what the values are; of an unknown series there is nothing. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_measured_runs"];
         put?: never;
@@ -1785,7 +1801,7 @@ export interface paths {
         };
         /**
          * List the quotas and shares of projects, in order of id
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description A key that is bound to a project sees that one. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_quotas"];
         put?: never;
@@ -1825,7 +1841,7 @@ export interface paths {
         };
         /**
          * A run, and how many of its steps are where
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `wait` waits up to 60 seconds for its end. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_run"];
         put?: never;
@@ -1847,7 +1863,7 @@ export interface paths {
         put?: never;
         /**
          * Begin no more steps of a run, and stop those at work
-         * @description Role: **operator** or **admin**.
+         * @description `If-Match` is honoured. Role: **operator** or **admin**.
          */
         post: operations["cancel_run"];
         delete?: never;
@@ -1867,7 +1883,7 @@ export interface paths {
         put?: never;
         /**
          * Let a run that has ended go on from what failed, or from chosen steps
-         * @description Of a step that failed only the tasks that did not complete are done again; steps after it are decided on anew. Chosen steps are done anew with all after them. Role: **operator** or **admin**.
+         * @description Of a step that failed only the tasks that did not complete are done again; steps after it are decided on anew. Chosen steps are done anew with all after them. `If-Match` is honoured. Role: **operator** or **admin**.
          */
         post: operations["rerun_run"];
         delete?: never;
@@ -1885,7 +1901,7 @@ export interface paths {
         };
         /**
          * The steps of a run in the order of the document: its graph, and how each stands
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description A step's `depends_on` are the edges of the graph; `done` and `undone` say how many of its `count` instances completed, and how many ended otherwise. All tasks of a run are listed by `GET /api/v1/tasks?workflow_id=RUN`. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_run_steps"];
         put?: never;
@@ -1905,13 +1921,13 @@ export interface paths {
         };
         /**
          * List schedules, in order of their making
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `running` may name tasks and runs that have ended meanwhile. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_schedules"];
         put?: never;
         /**
          * Have a task submitted, or a workflow run, by the clock
-         * @description Answers 201 with `Location`, or 200 when the same schedule was there before. `task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`; `workflow` names one that is kept. Role: **operator** or **admin**.
+         * @description `name` is yours to choose, and unique within the project. `task` or `workflow`, one of the two: `task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`; `workflow` has the `name` (or id) of one that is kept, and perhaps `version` (the newest at each due instant when not set), `parameters` and `project_id`. `cron` or `every_s`, one of the two; `time_zone`, `start_at`, `end_at`, `jitter_s` belong to them. `coalesce`, `misfire_grace_s`, `max_instances` and `overlap` (`skip` or `queue`) say what happens when that cannot be kept. `description` is for people; `paused` makes it without letting it begin. Answers 201 with `Location`, or 200 when the same schedule was there before. Role: **operator** or **admin**.
          */
         post: operations["create_schedule"];
         delete?: never;
@@ -1929,7 +1945,7 @@ export interface paths {
         };
         /**
          * When something would be due
-         * @description Nothing is made. Role: **viewer** or **operator** or **admin**.
+         * @description By `cron` or `every_s`, `time_zone`, `start_at` and `end_at`: the next `count` (1 to 1000, 10 by default) instants, from now on or from `after` on. Nothing is made. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["preview_schedule"];
         put?: never;
@@ -1949,7 +1965,7 @@ export interface paths {
         };
         /**
          * A schedule, and what it did last
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description One that runs a workflow has `task` `null` and `workflow` `{"id", "name", "version", "parameters"}`, where `version` is `null` for the newest; its firings have `run_id` instead of `task_id`, and `running` names runs. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_schedule"];
         put?: never;
@@ -1959,7 +1975,7 @@ export interface paths {
         head?: never;
         /**
          * Change what is done, or when
-         * @description What is left out stays as it is. Where other instants are due than before, those of the past are not made up for. Role: **operator** or **admin**.
+         * @description The fields are those of a new schedule. What is left out stays as it is; `null` takes back what need not be set; and naming one of `cron` and `every_s`, or of `task` and `workflow`, takes back the other. Where other instants are due than before, those of the past are not made up for. Role: **operator** or **admin**.
          */
         patch: operations["change_schedule"];
         trace?: never;
@@ -1975,7 +1991,7 @@ export interface paths {
         put?: never;
         /**
          * Make up for due instants of a range that started nothing
-         * @description All of them at once, up to 1,000, whatever `max_instances` says, or none; sent again, it starts nothing twice. Role: **operator** or **admin**.
+         * @description From `since` on and before `until`, which is not in the future: all of them at once, up to 1,000, whatever `max_instances` says, or none. With `dry_run` only told. Sent again, it starts nothing twice. Role: **operator** or **admin**.
          */
         post: operations["backfill_schedule"];
         delete?: never;
@@ -1993,7 +2009,7 @@ export interface paths {
         };
         /**
          * Why a schedule is (not) running
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `code` is a stable word: `paused`, `not_begun`, `over`, `waiting`, `no_room`, `missed`, `refused` or `skipped`. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["explain_schedule"];
         put?: never;
@@ -2075,7 +2091,7 @@ export interface paths {
         put?: never;
         /**
          * Start at once what a schedule starts
-         * @description Beside its rule, also while it is paused. Role: **operator** or **admin**.
+         * @description Beside its rule, also while it is paused; 409 when as many of its tasks or runs as may be are at work, unless `force` is true. Role: **operator** or **admin**.
          */
         post: operations["run_schedule"];
         delete?: never;
@@ -2113,7 +2129,7 @@ export interface paths {
         };
         /**
          * When a schedule is due next
-         * @description As if it were not paused. Role: **viewer** or **operator** or **admin**.
+         * @description `count` and `after` as for `:preview`; as if it were not paused. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_schedule_next"];
         put?: never;
@@ -2133,13 +2149,13 @@ export interface paths {
         };
         /**
          * Who asks, and as what
-         * @description Of a session, or of a key, which has no `csrf`. Role: **viewer** or **operator** or **admin**.
+         * @description Of a session, or of a key, which has no `csrf`. A 401 when it is over. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_session"];
         put?: never;
         /**
          * Sign a browser in
-         * @description With a key, or with a link, which is good once. The answer sets a cookie that no script can read; `csrf` goes with whatever changes something. The session ends with its key, when the key gets another secret, and after `server.sign_in_hours`. No key is needed.
+         * @description With a `key`, or with a `link`, which is good once; a wrong one counts like any wrong key. The answer sets a cookie that no script can read; `csrf` goes with each request that changes something. The session ends with its key, when that key gets another secret (after the old one's grace), and after `server.sign_in_hours`. Without `projects` all of them are there. No key is needed.
          */
         post: operations["open_session"];
         /**
@@ -2163,7 +2179,7 @@ export interface paths {
         put?: never;
         /**
          * Make a link that signs a browser in
-         * @description Good once, for 10 minutes, as the caller. What stands behind the `#` is sent to no server but by the page itself. Role: **viewer** or **operator** or **admin**.
+         * @description Good once, for 10 minutes, as the caller. Put the address of a master before `path`. The part behind the `#` is sent to no server but by the page itself. Role: **viewer** or **operator** or **admin**.
          */
         post: operations["create_session_link"];
         delete?: never;
@@ -2201,7 +2217,7 @@ export interface paths {
         };
         /**
          * How the fleet does, and did in the last hour
-         * @description What is counted over time begins anew when the master starts; `since` says when. Of several masters each counts what it did itself. Role: **viewer** or **operator** or **admin**.
+         * @description `throughput` and `failures` (of attempts, by error class, in the last hour) are counted by this master since `since`, and begin anew when it starts: of several masters each counts what it did itself. `seconds` is how much of a window that covers. `oldest_ready_s` is the age of the task that has been ready for the longest time. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_statistics"];
         put?: never;
@@ -2221,7 +2237,7 @@ export interface paths {
         };
         /**
          * How the fleet did over time
-         * @description In steps of 5 seconds, as this master saw it; begins anew when the master starts. Role: **viewer** or **operator** or **admin**.
+         * @description In steps of 5 seconds over the last `minutes` (60 by default and at most), as this master saw it; it begins anew when the master starts, and what is counted of several masters is what each did itself. `pages` is what crawls said they have read. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_series"];
         put?: never;
@@ -2241,7 +2257,7 @@ export interface paths {
         };
         /**
          * The fleet in a few numbers
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description The counts are those after the last commit: what was answered before is in them. On SQLite the master keeps them, so that asking costs the same however many tasks there are; it counts all tasks once, when it starts. On PostgreSQL they are counted anew when something was committed since, once for all who ask this master at the same time. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_status"];
         put?: never;
@@ -2261,7 +2277,7 @@ export interface paths {
         };
         /**
          * What tasks there can be, and their parameters
-         * @description `parameters` is a JSON schema, whole in itself; `null` for executors that this master does not bring. A key of one project is told of the nodes of the clusters that it may use. Role: **viewer** or **operator** or **admin**.
+         * @description `parameters` is a JSON schema, whole in itself; `null` for executors that this master does not bring. `nodes` is how many that are online have an executor for it; a key of one project is told of those in clusters that it may use. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_task_types"];
         put?: never;
@@ -2281,13 +2297,13 @@ export interface paths {
         };
         /**
          * List tasks, newest first
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `dead=true` is the dead-letter list, `parent_id` the shards of a task. The items are whole tasks; with `brief=true` they come without results, and without parameters of more than 2,000 bytes. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_tasks"];
         put?: never;
         /**
          * Submit a task
-         * @description Answers 201 with `Location`, or 200 when the task was there before. Role: **operator** or **admin**.
+         * @description Answers 201 with `Location`, or 200 with `"deduplicated": 1` when the task was there before. The fields in full: executors for `task_type` and `parameters`, bundles, secrets and how parameters refer to them, isolation, retries and targets that are down, expectations, call-backs. Role: **operator** or **admin**.
          */
         post: operations["create_task"];
         delete?: never;
@@ -2327,7 +2343,9 @@ export interface paths {
         put?: never;
         /**
          * End many tasks; what runs of them is stopped
-         * @description Name up to 10,000 `ids`, or a `filter` that names something. It is worked through in portions, each of them durable by itself, so it is safe to send the same again. `refused` names the first 100 tasks that the order does not fit; `refused_count` counts all of them. Role: **operator** or **admin**.
+         * @description Name up to 10,000 `ids`, or a `filter` in which at least one field is set; `{"dead": true}` is the whole dead-letter list.
+         *
+         *     `unchanged` were already as ordered. `refused` are those that the order does not fit, or that do not exist: the first 100, and `refused_count` is the number of all. One request goes through up to `limit` (10,000) of the filter's tasks, oldest first; where there are more, send `next_cursor` as `cursor` to go on. The work is done in portions, each of them durable by itself: when the connection breaks, send the same again. Role: **operator** or **admin**.
          */
         post: operations["cancel_tasks"];
         delete?: never;
@@ -2347,7 +2365,9 @@ export interface paths {
         put?: never;
         /**
          * Take many tasks out of the queue, or off their nodes
-         * @description Name up to 10,000 `ids`, or a `filter` that names something. It is worked through in portions, each of them durable by itself, so it is safe to send the same again. `refused` names the first 100 tasks that the order does not fit; `refused_count` counts all of them. Role: **operator** or **admin**.
+         * @description Name up to 10,000 `ids`, or a `filter` in which at least one field is set; `{"dead": true}` is the whole dead-letter list.
+         *
+         *     `unchanged` were already as ordered. `refused` are those that the order does not fit, or that do not exist: the first 100, and `refused_count` is the number of all. One request goes through up to `limit` (10,000) of the filter's tasks, oldest first; where there are more, send `next_cursor` as `cursor` to go on. The work is done in portions, each of them durable by itself: when the connection breaks, send the same again. Role: **operator** or **admin**.
          */
         post: operations["pause_tasks"];
         delete?: never;
@@ -2367,7 +2387,9 @@ export interface paths {
         put?: never;
         /**
          * Change the priority of many tasks
-         * @description Name up to 10,000 `ids`, or a `filter` that names something. It is worked through in portions, each of them durable by itself, so it is safe to send the same again. `refused` names the first 100 tasks that the order does not fit; `refused_count` counts all of them. Role: **operator** or **admin**.
+         * @description Name up to 10,000 `ids`, or a `filter` in which at least one field is set; `{"dead": true}` is the whole dead-letter list.
+         *
+         *     `unchanged` were already as ordered. `refused` are those that the order does not fit, or that do not exist: the first 100, and `refused_count` is the number of all. One request goes through up to `limit` (10,000) of the filter's tasks, oldest first; where there are more, send `next_cursor` as `cursor` to go on. The work is done in portions, each of them durable by itself: when the connection breaks, send the same again. Role: **operator** or **admin**.
          */
         post: operations["reprioritise_tasks"];
         delete?: never;
@@ -2387,7 +2409,9 @@ export interface paths {
         put?: never;
         /**
          * Put many paused tasks back into the queue
-         * @description Name up to 10,000 `ids`, or a `filter` that names something. It is worked through in portions, each of them durable by itself, so it is safe to send the same again. `refused` names the first 100 tasks that the order does not fit; `refused_count` counts all of them. Role: **operator** or **admin**.
+         * @description Name up to 10,000 `ids`, or a `filter` in which at least one field is set; `{"dead": true}` is the whole dead-letter list.
+         *
+         *     `unchanged` were already as ordered. `refused` are those that the order does not fit, or that do not exist: the first 100, and `refused_count` is the number of all. One request goes through up to `limit` (10,000) of the filter's tasks, oldest first; where there are more, send `next_cursor` as `cursor` to go on. The work is done in portions, each of them durable by itself: when the connection breaks, send the same again. Role: **operator** or **admin**.
          */
         post: operations["resume_tasks"];
         delete?: never;
@@ -2407,7 +2431,9 @@ export interface paths {
         put?: never;
         /**
          * Send many tasks that did not succeed back to the queue
-         * @description Name up to 10,000 `ids`, or a `filter` that names something. It is worked through in portions, each of them durable by itself, so it is safe to send the same again. `refused` names the first 100 tasks that the order does not fit; `refused_count` counts all of them. Role: **operator** or **admin**.
+         * @description Name up to 10,000 `ids`, or a `filter` in which at least one field is set; `{"dead": true}` is the whole dead-letter list.
+         *
+         *     `unchanged` were already as ordered. `refused` are those that the order does not fit, or that do not exist: the first 100, and `refused_count` is the number of all. One request goes through up to `limit` (10,000) of the filter's tasks, oldest first; where there are more, send `next_cursor` as `cursor` to go on. The work is done in portions, each of them durable by itself: when the connection breaks, send the same again. Role: **operator** or **admin**.
          */
         post: operations["retry_tasks"];
         delete?: never;
@@ -2425,7 +2451,9 @@ export interface paths {
         };
         /**
          * The whole task
-         * @description Fields that are not set are left out. Role: **viewer** or **operator** or **admin**.
+         * @description `?wait=30` answers when the task has ended, or as it is after so many seconds (at most 60). Fields that are not set are left out.
+         *
+         *     A task that did not succeed has `error` (`error_class`, `message`, `details`), and `dead_reason` once it will not be tried again. While it runs, a task that says how far it has got has `progress` (`done`, `total`, `at`). A task that was split has `shards`, their number, and `shard_states`, how many of them are in which state; each of them has `parent_id`, `shard` and `shards`. The states are in concepts. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_task"];
         put?: never;
@@ -2447,7 +2475,7 @@ export interface paths {
         put?: never;
         /**
          * Accept items that are not as expected
-         * @description Steps that wait for it go on, and later runs of the series are compared with this one: it is what is usual from now on. Role: **operator** or **admin**.
+         * @description Steps that wait for it go on, and later runs of the series are compared with this one: it is what is usual from now on. `reason` (up to 500 characters) is for whoever looks later. Answers with the measured run; 409 when it was as expected, or rejected before. Role: **operator** or **admin**.
          */
         post: operations["accept_task"];
         delete?: never;
@@ -2467,7 +2495,7 @@ export interface paths {
         put?: never;
         /**
          * End a task; what runs of it is stopped
-         * @description An order that was carried out before is no error; one that does not fit the state is a 409. Role: **operator** or **admin**.
+         * @description Answers with the whole task. An order that was carried out before is no error; one that does not fit the state is a 409. Role: **operator** or **admin**.
          */
         post: operations["cancel_task"];
         delete?: never;
@@ -2487,7 +2515,7 @@ export interface paths {
         put?: never;
         /**
          * Submit the same task again, with other parameters
-         * @description What is left out is taken from the original, its keys are not. Role: **operator** or **admin**.
+         * @description What is left out of `parameters` and `priority` is taken from the original; its keys are not. The answer is that of a submission. With an `idempotency_key` of its own it may be sent again. Role: **operator** or **admin**.
          */
         post: operations["clone_task"];
         delete?: never;
@@ -2505,7 +2533,7 @@ export interface paths {
         };
         /**
          * Why a task is (not) running
-         * @description `placement` says for each node (at most a hundred, the closest first) what speaks against it. Role: **viewer** or **operator** or **admin**.
+         * @description `summary` is one sentence; `placement` says for each node (at most a hundred, the closest first) what speaks against it. In `causes` each node counts once, first under what lasts until somebody changes it (no executor, another type or cluster, capabilities, too small), else under what passes (`status`, `health`, `resources`); `rejected` counts each node under the first filter that says no, as placement asks them. Programs go by `code` and `values` rather than by the sentences: `not_online`, `not_healthy` (with `because`), `other_cluster`, `cluster_closed`, `no_executor`, `other_type`, `capability_missing`, `level_missing`, `names_missing`, `too_small`, `taken`; a plug-in's reason has its `filter` alone. For a key of one project the nodes of other projects' clusters are left out, other projects are not named (`kept_for_another`), and there is no `ready_tasks`. For a task that was split, `shards` says how many of its shards are in which state. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["explain_task"];
         put?: never;
@@ -2527,7 +2555,7 @@ export interface paths {
         put?: never;
         /**
          * Take a task out of the queue, or off its node
-         * @description No retry is used up. Role: **operator** or **admin**.
+         * @description No retry is used up. Answers with the whole task. An order that was carried out before is no error; one that does not fit the state is a 409. Role: **operator** or **admin**.
          */
         post: operations["pause_task"];
         delete?: never;
@@ -2567,7 +2595,7 @@ export interface paths {
         put?: never;
         /**
          * Change the priority of a task that waits
-         * @description Role: **operator** or **admin**.
+         * @description Answers with the whole task. An order that was carried out before is no error; one that does not fit the state is a 409. Role: **operator** or **admin**.
          */
         post: operations["reprioritise_task"];
         delete?: never;
@@ -2587,7 +2615,7 @@ export interface paths {
         put?: never;
         /**
          * Put a paused task back into the queue
-         * @description Role: **operator** or **admin**.
+         * @description Answers with the whole task. An order that was carried out before is no error; one that does not fit the state is a 409. Role: **operator** or **admin**.
          */
         post: operations["resume_task"];
         delete?: never;
@@ -2607,7 +2635,7 @@ export interface paths {
         put?: never;
         /**
          * Send a task that did not succeed back to the queue
-         * @description Its counters begin anew. Role: **operator** or **admin**.
+         * @description Its counters begin anew. Answers with the whole task. An order that was carried out before is no error; one that does not fit the state is a 409. Role: **operator** or **admin**.
          */
         post: operations["retry_task"];
         delete?: never;
@@ -2665,7 +2693,7 @@ export interface paths {
         };
         /**
          * What the newest attempt at a task said
-         * @description As for the attempt itself. A task that was not attempted yet has no lines, and cannot be followed. Role: **viewer** or **operator** or **admin**.
+         * @description All parameters are as for the attempt itself. A task that was not attempted yet has no lines (`execution_id` is `null`), and cannot be followed. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_task_logs"];
         put?: never;
@@ -2685,7 +2713,7 @@ export interface paths {
         };
         /**
          * What was measured of a task, and what people said about it, newest first
-         * @description Nothing while it has not ended, and for tasks without `expectations`; several runs for a task that was sent back to work. Role: **viewer** or **operator** or **admin**.
+         * @description A page of measured runs. Nothing while the task has not ended, and for tasks without `expectations`; several runs for a task that was sent back to work. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_task_quality"];
         put?: never;
@@ -2705,7 +2733,9 @@ export interface paths {
         };
         /**
          * What projects have used, by day or by hour
-         * @description Counted in the commits that tell of it, kept for `retention.usage_days`. Role: **viewer** or **operator** or **admin**.
+         * @description At most 400 days by the day, 31 days by the hour. `since` is rounded down to its step; when it is not set, it is 30 days ago (by the hour, a day ago). A key that is bound to a project sees that one.
+         *
+         *     `items` are in order of `at`, when the step begins, then of `project_id`; steps in which a project used nothing are left out: fill them with zeros in a chart. Tasks that were `submitted`, `completed`, `failed` (also out of time) and `cancelled`, each shard as one; `attempts` that ended; `cpu_s` and `bytes` as far as executors tell; `run_s` from their beginning to their end; `pages` fetched, told by executions when they end; `peak_waiting` and `peak_running`, looked at every ten seconds; `storage_bytes` at the end of the step, `null` while it was never measured. `total` adds up what can be added. Usage is counted in the commits that change tasks, and kept for `retention.usage_days` (guide). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_usage"];
         put?: never;
@@ -2731,7 +2761,7 @@ export interface paths {
         put?: never;
         /**
          * Have somebody told of what happens
-         * @description Answers 201 with `Location` and the `secret` that deliveries are signed with, which is in this answer and nowhere else; or 200 without it when the same webhook was there before. A key of one project makes webhooks of that project. Role: **operator** or **admin**.
+         * @description `name` is yours to choose, and unique within the project; `url` is where deliveries go. `format` is `events`, `workflow`, `email`, or `callback` for tasks and runs with a `callback_url`: then `url` is where those must lead, and may be left out; `project_id`, `kinds`, `node_id` and `task_type` choose what is told. `description` is for people; `paused` makes it without letting it begin. Answers 201 with `Location` and the `secret` that deliveries are signed with, which is in this answer and nowhere else; or 200 without it when the same webhook was there before. A key of one project makes webhooks of that project. Role: **operator** or **admin**.
          */
         post: operations["create_webhook"];
         delete?: never;
@@ -2759,7 +2789,7 @@ export interface paths {
         head?: never;
         /**
          * Change where a webhook leads, or what it is told
-         * @description What is left out stays as it is. What waits goes to the new URL, too. Role: **operator** or **admin**.
+         * @description The fields are those of a new webhook. `url`, `kinds`, `node_id`, `task_type`, `description`. What is left out stays as it is. What waits goes to the new URL, too. Role: **operator** or **admin**.
          */
         patch: operations["change_webhook"];
         trace?: never;
@@ -2815,7 +2845,7 @@ export interface paths {
         put?: never;
         /**
          * Send deliveries once more
-         * @description Under the same ids, with fresh counters: those that are named, or up to 1,000 of those that were given up, the oldest first. Role: **operator** or **admin**.
+         * @description `ids` names them. Under the same ids, with fresh counters: those that are named, or up to 1,000 of those that were given up, the oldest first. Role: **operator** or **admin**.
          */
         post: operations["resend_deliveries"];
         delete?: never;
@@ -2979,7 +3009,7 @@ export interface paths {
         put?: never;
         /**
          * Keep a workflow, and run it
-         * @description Answers 201 with `Location`, or 200 when the same run was there before. Role: **operator** or **admin**.
+         * @description Answers 201 with `Location`, or 200 when the same run was there before. `parameters` by name; the same `idempotency_key` gives the same run for a week. `callback_url` is told of the run. Role: **operator** or **admin**.
          */
         post: operations["submit_workflow"];
         delete?: never;
@@ -3039,7 +3069,7 @@ export interface paths {
         put?: never;
         /**
          * Run a workflow that is kept
-         * @description Answers 201 with `Location`, or 200 when the same run was there before. Role: **operator** or **admin**.
+         * @description Answers 201 with `Location`, or 200 when the same run was there before. `parameters` by name; `version` when it is not to be the newest; the same `idempotency_key` gives the same run for a week. `callback_url` is told of the run. Role: **operator** or **admin**.
          */
         post: operations["start_workflow"];
         delete?: never;
@@ -3057,7 +3087,7 @@ export interface paths {
         };
         /**
          * The document of a workflow, in its newest version or another
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description `version` names another than the newest (0). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_workflow_document"];
         put?: never;
@@ -3117,7 +3147,7 @@ export interface paths {
         };
         /**
          * Measurements for Prometheus
-         * @description In its text format. Role: **viewer** or **operator** or **admin**.
+         * @description In its text format; metrics lists them. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_metrics"];
         put?: never;
@@ -3137,7 +3167,7 @@ export interface paths {
         };
         /**
          * Whether the master can do its work
-         * @description 503 with a `reason` when not. A master that does not lead is ready, too: each takes all requests. No key is needed.
+         * @description 503 with a `reason` when not. `leader` says whether this master leads, `led_by` which one does; a master that does not lead is ready, too: each takes all requests. No key is needed.
          */
         get: operations["get_readiness"];
         put?: never;
@@ -3435,6 +3465,7 @@ export interface components {
          * @description Many tasks at once; each is judged on its own.
          */
         BatchRequest: {
+            /** @description Each as one that is submitted alone. */
             tasks: components["schemas"]["TaskRequest"][];
         };
         /**
@@ -3511,15 +3542,22 @@ export interface components {
              * @default null
              */
             cursor?: string | null;
-            /** @default null */
+            /**
+             * @description Which tasks are meant, in place of their ids.
+             * @default null
+             */
             filter?: components["schemas"]["TaskSelection"] | null;
-            /** @default [] */
+            /**
+             * @description Up to 10,000 tasks, in place of a filter.
+             * @default []
+             */
             ids?: string[];
             /**
              * @description How many of the filter's tasks to go through in this request, oldest first.
              * @default 10000
              */
             limit?: number;
+            /** @description 1 to 10; 10 is the most urgent. */
             priority: number;
         };
         /**
@@ -3549,9 +3587,15 @@ export interface components {
              * @default null
              */
             cursor?: string | null;
-            /** @default null */
+            /**
+             * @description Which tasks are meant, in place of their ids.
+             * @default null
+             */
             filter?: components["schemas"]["TaskSelection"] | null;
-            /** @default [] */
+            /**
+             * @description Up to 10,000 tasks, in place of a filter.
+             * @default []
+             */
             ids?: string[];
             /**
              * @description How many of the filter's tasks to go through in this request, oldest first.
@@ -3722,8 +3766,12 @@ export interface components {
              * @default null
              */
             idempotency_key?: string | null;
+            /** @description Those of the original when left out. */
             parameters?: unknown;
-            /** @default null */
+            /**
+             * @description That of the original when left out.
+             * @default null
+             */
             priority?: number | null;
         };
         /**
@@ -3826,7 +3874,7 @@ export interface components {
              */
             log_level?: ("debug" | "error" | "info" | "warning") | null;
             /**
-             * @description At most so many executions run at once on a node, however many it offers.
+             * @description At most so many executions run at once on a node, however many it offers; 0 for none.
              * @default null
              */
             max_slots?: number | null;
@@ -3868,7 +3916,7 @@ export interface components {
              */
             log_level?: ("debug" | "error" | "info" | "warning") | null;
             /**
-             * @description At most so many executions run at once on a node, however many it offers.
+             * @description At most so many executions run at once on a node, however many it offers; 0 for none.
              * @default null
              */
             max_slots?: number | null;
@@ -4224,9 +4272,15 @@ export interface components {
              * @default null
              */
             cursor?: string | null;
-            /** @default null */
+            /**
+             * @description Which dead letters are meant, in place of ids; all of them when it is empty.
+             * @default null
+             */
             filter?: components["schemas"]["DeadLetterSelection"] | null;
-            /** @default [] */
+            /**
+             * @description Up to 10,000 tasks, in place of a filter.
+             * @default []
+             */
             ids?: string[];
             /**
              * @description How many of the filter's dead letters to go through in this request, oldest first.
@@ -5066,7 +5120,7 @@ export interface components {
          */
         JoinTokenRequest: {
             /**
-             * @description Where its nodes belong.
+             * @description Where its nodes belong; they cannot choose another.
              * @default default
              */
             cluster_id?: string;
@@ -5076,7 +5130,7 @@ export interface components {
              */
             expires_in_s?: number;
             /**
-             * @description For people to know it by; its id when not set.
+             * @description For people to know it by, as for keys; its id when not set.
              * @default null
              */
             name?: string | null;
@@ -5134,7 +5188,10 @@ export interface components {
              * @default null
              */
             expires_in_s?: number | null;
-            /** @description Whose it is; no other living key has the same. */
+            /**
+             * @description Letters, digits, dot, dash and underscore, at most 64; no other living key has the same, and
+             *     `admin` and `join` are the master's own.
+             */
             name: string;
             /**
              * @description Bind it to one project; not for an admin.
@@ -6146,8 +6203,8 @@ export interface components {
              */
             node_token?: string | null;
             /**
-             * @description The version that the master speaks; a newer one understands older nodes.
-             * @default 0
+             * @description The version of the node protocol that the master speaks.
+             * @default 1
              */
             protocol?: number;
             registration_time: number;
@@ -6180,42 +6237,69 @@ export interface components {
          * @description A node introduces itself; with `node_id` and its own token it comes back as the same node.
          */
         Registration: {
-            /** @default {} */
+            /**
+             * @description Flags, levels, texts or lists of texts by name.
+             * @default {}
+             */
             capabilities?: Record<string, unknown>;
             /** @default default */
             cluster_id?: string;
-            /** @default  */
+            /**
+             * @description For people.
+             * @default
+             */
             description?: string;
-            /** @default  */
+            /**
+             * @description For people, and where the health endpoint is.
+             * @default
+             */
             ip_address?: string;
-            /** @default {} */
+            /**
+             * @description Texts by name.
+             * @default {}
+             */
             labels?: {
                 [key: string]: string;
             };
+            /** @description 1 to 255 printable characters. */
             name: string;
-            /** @default null */
+            /**
+             * @description The id of a node that returns.
+             * @default null
+             */
             node_id?: string | null;
             /** @default standard */
             node_type?: string;
-            /** @default 0 */
+            /**
+             * @description The port of the health endpoint.
+             * @default 0
+             */
             port?: number;
             /**
-             * @description Whether the master may ask `http://ip_address:port/healthz` how the node is.
+             * @description Whether the master may ask `http://ip_address:port/healthz` how the node is; then
+             *     `ip_address` is an IP address.
              * @default false
              */
             probe?: boolean;
             /**
-             * @description The version of this protocol that the node speaks; the first when it does not say.
+             * @description The version of the node protocol that the node speaks.
              * @default 1
              */
             protocol?: number;
             /** @default null */
             region?: string | null;
-            /** @default {} */
+            /**
+             * @description Capacity: `cpu` (or `cpu_cores`), `memory_mb`, `gpu`, `network_bandwidth_mbps` (or
+             *     `bandwidth_mbps`), `slots`; 4 slots when it names none.
+             * @default {}
+             */
             resources?: {
                 [key: string]: number;
             };
-            /** @default [] */
+            /**
+             * @description The types that the node has executors for; any when empty.
+             * @default []
+             */
             task_types?: string[];
         };
         /**
@@ -7350,7 +7434,8 @@ export interface components {
              */
             breaker?: boolean;
             /**
-             * @description The code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3`.
+             * @description The code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3` for a
+             *     version.
              * @default null
              */
             bundle?: string | null;
@@ -7361,7 +7446,8 @@ export interface components {
              */
             callback_url?: string | null;
             /**
-             * @description The node must have: a number is a minimum level, `true` a flag, a text is contained.
+             * @description The node must have: a number is a minimum level, `true` a flag, a text or list must be
+             *     contained.
              * @default {}
              */
             capabilities?: Record<string, unknown>;
@@ -7371,7 +7457,7 @@ export interface components {
              */
             categories?: string[];
             /**
-             * @description Whose nodes may do it.
+             * @description Whose nodes may do it: a cluster of its project, or a shared one.
              * @default default
              */
             cluster_id?: string;
@@ -7387,7 +7473,8 @@ export interface components {
              */
             deadline?: number | null;
             /**
-             * @description The same work: while such a task lives, no second one is made.
+             * @description The same work: while such a task lives, and for `dedup_window` after its end, no second one
+             *     is made.
              * @default null
              */
             dedup_key?: string | null;
@@ -7397,28 +7484,30 @@ export interface components {
              */
             dedup_window?: number;
             /**
-             * @description What its items should be like, and what follows when they are not.
+             * @description What its items should be like, and what follows when they are not; the verdict is `quality`
+             *     in its result.
              * @default null
              */
             expectations?: components["schemas"]["Expectations"] | null;
             /**
-             * @description The same request: sent again, it gives the same task.
+             * @description The same request: sent again, it gives the same task; with another body it is a 409.
              * @default null
              */
             idempotency_key?: string | null;
             /**
-             * @description Only nodes that can hold it so well, each attempt in a cell of its own.
+             * @description `L1` to `L4`: only nodes that can hold it so well, each attempt in a cell of its own.
              * @default null
              * @enum {unknown}
              */
             isolation?: "L1" | "L2" | "L3" | "L4" | null;
             /**
-             * @description How many failures of the work itself are tried again.
+             * @description How many failures of the work itself are tried again, 0 to 100.
              * @default 3
              */
             max_retries?: number;
             /**
-             * @description Must be free on the node: `cpu_cores`, `memory_mb`, `gpu`, `bandwidth_mbps`, `slots`.
+             * @description Must be free on the node: `cpu_cores` (or `cpu`), `memory_mb`, `gpu`, `bandwidth_mbps`,
+             *     `slots`.
              * @default {}
              */
             min_resources?: {
@@ -7441,7 +7530,10 @@ export interface components {
              * @default default
              */
             project_id?: string;
-            /** @default {} */
+            /**
+             * @description How long to wait before each attempt, and after which errors there is another.
+             * @default {}
+             */
             retry_policy?: components["schemas"]["RetryPolicy"];
             /**
              * @description How nodes that fit are ranked; the fleet's default when not set.
@@ -7449,7 +7541,8 @@ export interface components {
              */
             schedule_strategy?: string | null;
             /**
-             * @description Names of secrets of the project; code finds their values in variables of the same names.
+             * @description Names of secrets of the project that the code is given, in variables of the same names; those
+             *     that the parameters refer to are added.
              * @default []
              */
             secrets?: string[];

@@ -238,7 +238,9 @@ class DeadLetterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Dead letters by the `ids` of their tasks, or those of a `filter`: one of the two."""
 
     ids: Annotated[tuple[str, ...], msgspec.Meta(extra_json_schema={"maxItems": MAX_BATCH})] = ()
+    """Up to 10,000 tasks, in place of a filter."""
     filter: DeadLetterSelection | None = None
+    """Which dead letters are meant, in place of ids; all of them when it is empty."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH)] = MAX_BATCH
     """How many of the filter's dead letters to go through in this request, oldest first."""
     cursor: str | None = None

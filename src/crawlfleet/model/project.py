@@ -27,7 +27,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     log_level: LogLevel | None = None
     """The least important lines that a node writes to its log."""
     max_slots: Slots | None = None
-    """At most so many executions run at once on a node, however many it offers."""
+    """At most so many executions run at once on a node, however many it offers; 0 for none."""
 
 
 class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True):

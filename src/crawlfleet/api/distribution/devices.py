@@ -217,8 +217,11 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=register,
         summary="Register a device, or welcome it back",
-        details="The device is a node. It speaks with the `api_key` of the answer from now on, or "
-        "with an admin's key.",
+        details="The device is a node. It speaks with the `api_key` of the answer from now on, "
+        "or with an admin's key. `device_id` is its own choice, and makes it the same device "
+        "after a restart: then it shows its own key, or an admin's. `device_name`, "
+        "`device_type`, `host`, `port`, `region`, `capabilities` and `task_types` (anything "
+        "when empty) describe it; `concurrent_tasks` is how many it takes at once (3).",
         joins=True,
         body=DeviceRegistration,
         response=RegisteredDevice,
@@ -245,6 +248,8 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=change_status,
         summary="Tell a device to work, rest or leave",
+        details="`status` is `online` (take work again), `maintenance` (take nothing new), "
+        "`draining` (leave when it is empty) or `offline` (leave now). Answers with the device.",
         body=DeviceStatusChange,
         response=DeviceView,
         conflicts=True,
@@ -259,6 +264,10 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=heartbeat,
         summary="Say that a device is alive",
+        details="Shares (`cpu_usage`, `memory_usage`, `disk_usage`) are from 0 to 1; "
+        "`current_tasks` are the ids of the tasks that it works on. Those in `stop_tasks` it "
+        "must not go on with. When `registered` is false it was silent for too long: it has to "
+        "stop everything and register.",
         body=DeviceHeartbeat,
         response=DeviceHeartbeatReply,
         example=Example(request=examples.DEVICE_HEARTBEAT, response=examples.DEVICE_REPLY),

@@ -269,6 +269,10 @@ ROUTES: Final = (
         scope=Scope.OWN,
         handler=create,
         summary="Create a task",
+        details="`task_type` and `parameters` are those of `/api/v1/tasks`; `priority` (5), "
+        "`task_timeout` (`distribution.task_timeout_s`), `max_retry_count` "
+        "(`distribution.max_retries`), `project_id` and `load_balance_strategy` may be left "
+        "out. 201.",
         body=NewTask,
         response=DistributedTask,
         statuses=(HTTPStatus.CREATED,),
@@ -283,6 +287,8 @@ ROUTES: Final = (
         scope=Scope.OWN,
         handler=find,
         summary="List tasks, newest first",
+        details="`status` (several parted by commas) and `device_id` restrict; `limit` (100) "
+        "and `cursor` page.",
         query=TaskQuery,
         response=TaskList,
     ),
@@ -294,7 +300,7 @@ ROUTES: Final = (
         scope=Scope.PATH,
         handler=assign,
         summary="Give a waiting task to a device",
-        details="409 with the reasons when the device must not have it.",
+        details="409 with the reasons when the device must not have it. Answers with the task.",
         body=AssignRequest,
         response=DistributedTask,
         conflicts=True,
@@ -308,7 +314,10 @@ ROUTES: Final = (
         scope=Scope.PATH,
         handler=change_status,
         summary="Say what became of a task, or order it",
-        details="409 when the attempt does not own the task any more: stop it and forget it. Also "
+        details="A device says `running`, `completed` (with a `result`) or `failed` (with an "
+        "`error`), and the `token` of the attempt as it was pulled. An operator says "
+        "`cancelled`, `paused`, or `pending` for another try. Saying it again changes nothing. "
+        "409 when the attempt does not own the task any more: stop it and forget it. Also "
         "without a `token`, when the task has been given out before.",
         body=TaskStatusChange,
         response=DistributedTask,
@@ -323,7 +332,9 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=pull,
         summary="What a device has to do",
-        details="A task is given again with each call until the device says that it is `running`.",
+        details="`device_id` is who asks; with `wait` the answer comes when there is something "
+        "to do, or after so many seconds (60 at most). A task is given again with each call "
+        "until the device says that it is `running`.",
         query=PullQuery,
         response=PulledTasks,
         example=Example(response=examples.PULLED),

@@ -40,6 +40,7 @@ def routes(table: Callable[[], Sequence[Route]]) -> tuple[Route, ...]:
             client="openapi()",
             no_command="for generators of clients",
             summary="This API as an OpenAPI 3.1 document",
+            details="It is made from the same table that the requests are answered by.",
             response=dict[str, Any],
         ),
         Route(

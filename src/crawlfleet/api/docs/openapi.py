@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.api.docs.field_docs import add_notes, field_notes
+from crawlfleet.api.docs.sections import SECTIONS, section_of, without_links
 from crawlfleet.api.http.bodies import JSON
 from crawlfleet.api.http.browser import COOKIE, CSRF
 from crawlfleet.api.http.etags import header_parameter
@@ -38,24 +39,6 @@ PROBLEMS: Final = {
     HTTPStatus.SERVICE_UNAVAILABLE: "Will pass; try again after `Retry-After`",
 }
 """What each refusal means."""
-TAGS: Final = {
-    "tasks": "Submit work, look at it, and change what becomes of it",
-    "executions": "The attempts at tasks, and what they say",
-    "nodes": "Look at nodes and order them about; and what nodes themselves say",
-    "dead-letters": "Tasks that were given up",
-    "breakers": "Sites that are taken for down",
-    "projects": "The tenants: who owns tasks",
-    "quotas": "What projects may have, and what they use",
-    "usage": "What projects have used over time",
-    "quality": "Whether what tasks find is as expected",
-    "clusters": "Groups of nodes and their settings",
-    "keys": "Who may use this API",
-    "join-tokens": "How new nodes are let in",
-    "session": "How people sign in with a browser",
-    "events": "What happened, and what happens",
-    "audit": "Who changed what",
-    "master": "The master itself",
-}
 _DESCRIPTION: Final = """\
 Everything that the command line and the nodes do goes through these routes.
 
@@ -88,7 +71,7 @@ def describe(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "this master"}],
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [{"name": each.name, "description": without_links(each.text)} for each in SECTIONS],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(components.items())),
@@ -118,9 +101,11 @@ def describe(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
 def _operation(route: Route, schema_of: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
-        "tags": [_tag(route)],
+        "tags": [section_of(route)],
         "summary": route.summary,
-        "description": " ".join(part for part in (route.details, _who(route)) if part),
+        "description": " ".join(
+            part for part in (without_links(route.details), _who(route)) if part
+        ),
         "parameters": [
             *_path_parameters(route),
             *_query_parameters(route),
@@ -243,11 +228,6 @@ def _who(route: Route) -> str:
     own = ["the node itself"] if Role.NODE in route.roles else []
     names = " or ".join([f"**{role}**" for role in people] + own)
     return f"Role: {names}."
-
-
-def _tag(route: Route) -> str:
-    kind = re.match(r"/api/v1/([\w-]+)", route.path)
-    return kind[1] if kind and kind[1] in TAGS else "master"
 
 
 def _code(status: HTTPStatus) -> str:

@@ -254,7 +254,7 @@ ROUTES: Final = (
         client="metrics()",
         no_command="for Prometheus; `statistics` is for people",
         summary="Measurements for Prometheus",
-        details="In its text format.",
+        details="In its text format; [metrics](metrics.md) lists them.",
         response=str,
         media_types=(TEXT,),
     ),

@@ -152,7 +152,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     response: Any
     """The type of the answer; what is not JSON is `str`."""
     details: str = ""
-    """What the summary has no room for, as Markdown."""
+    """The rest of the description, as Markdown. Its links are those of `docs/reference/api.md`; the
+    OpenAPI document has their texts alone."""
+    section: str = ""
+    """The section of the reference, where the path does not name it."""
     body: type[Any] = Nothing
     query: type[Any] = Nothing
     statuses: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)

@@ -145,8 +145,14 @@ ROUTES: Final = (
         client='create_alert("few-nodes", "nodes_online", below=3)',
         command="alerts create",
         summary="Say when people should be told",
-        details="Answers 201 with `Location`, or 200 when the same rule was there before. A key of "
-        "one project makes rules of that project.",
+        details="`name` is yours to choose; `source` is `nodes_lost`, `nodes_online`, "
+        "`queue_age_s`, `queue_length`, `error_share`, `disk_free` or `events`, with `event` "
+        "for how their kinds begin. `above` or `below` is the limit, `clear_at` where it is "
+        "back; `for_s`, `clear_s`, `window_s`, `least`, `group_s` and `repeat_s` say how "
+        "patient it is; `severity` is `info`, `warning` or `critical`. `project_id` is for "
+        "`events` and `error_share`; `description` is for people; `is_on` false makes it "
+        "without letting it begin. Answers 201 with `Location`, or 200 when the same rule was "
+        "there before. A key of one project makes rules of that project.",
         body=AlertRequest,
         response=AlertView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -177,7 +183,8 @@ ROUTES: Final = (
         client="change_alert(alert_id, above=1.0, if_version=2)",
         command="alerts change",
         summary="Change a rule, also one that is built in",
-        details="What is left out stays as it is; `is_on` switches it off and on.",
+        details="The fields are those of [a new rule](#post-apiv1alerts). "
+        "What is left out stays as it is; `is_on` switches the rule off and on.",
         body=AlertPatch,
         response=AlertView,
         conflicts=True,
@@ -194,8 +201,9 @@ ROUTES: Final = (
         client='silence_alert(alert_id, 60, subject="node-1")',
         command="alerts silence",
         summary="Tell nobody of a rule for a while",
-        details="Or of one thing that it is about. If it still fires when the silence is over, "
-        "people are told then.",
+        details="`for_s` seconds; `subject` names one thing; `reason` is for others who look. "
+        "Or of one thing that it is about. If it still fires when the silence is over, people "
+        "are told then.",
         body=SilenceRequest,
         response=AlertView,
         conflicts=True,
@@ -211,6 +219,7 @@ ROUTES: Final = (
         client="unsilence_alert(alert_id)",
         command="alerts unsilence",
         summary="Lift the silences of a rule",
+        details="All of them, or that of one `subject`.",
         body=UnsilenceRequest,
         response=AlertView,
         conflicts=True,

@@ -67,8 +67,9 @@ ROUTES: Final = (
         client='audit(actor="ann")',
         command="audit",
         summary="Who changed what, newest first",
-        details="One entry for each request that changed something, written in the same commit. "
-        "What nodes say of their work is not in it.",
+        details="One entry for each request that changed something, written in the same "
+        "commit. `count` is how many things were changed, `subjects` names the first 20. What "
+        "nodes say of their work is not in it.",
         query=AuditQuery,
         response=AuditPage,
         example=Example(response=tasks.AUDIT),

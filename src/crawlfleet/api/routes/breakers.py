@@ -77,8 +77,11 @@ ROUTES: Final = (
         client='breakers(all=True, project_id="shop")',
         command="breakers list",
         summary="See which sites are taken for down",
-        details="Targets of tasks that failed and failed, in order, and how many tasks wait for "
-        "each. Each project has its own; a key of one project sees those.",
+        details="Targets of tasks that failed and failed, in order, `limit` of `total` of "
+        "them, and how many tasks wait for each. Each project has its own; a key of one project "
+        "sees those. With `all` those, too, whose failures are only counted. Tasks for a target "
+        "that is `open` wait; while it is `probing` one of them, the `probe`, was let through; "
+        "`retry_at` is when the next is ([guide](../guides/retries.md#sites-that-are-down)).",
         query=BreakerQuery,
         response=BreakerList,
         example=Example(response=examples.BREAKERS),
@@ -93,8 +96,9 @@ ROUTES: Final = (
         client='close_breaker(target, project_id="shop")',
         command="breakers close",
         summary="Let all tasks for a site go on",
-        details="Its failures are forgotten: those of one project's tasks, or of all. A key of one "
-        "project closes that project's. Closing it again changes nothing more.",
+        details="Its failures are forgotten: those of the tasks of `project_id`, or of all "
+        "projects if none is said. A key of one project closes that project's. Closing it again "
+        "changes nothing more.",
         body=BreakerClosing,
         response=BreakerView,
         example=Example(request=examples.CLOSING, response=examples.CLOSED),

@@ -156,11 +156,12 @@ ROUTES: Final = (
         client='deploy(bundle_id, archive, note="new prices")',
         command="deploy",
         summary="Hand over code as the present version of a bundle",
-        details="A zip archive or a wheel, in base64. All of it is looked at before it is taken: "
-        "names that lead out of the folder, links, devices, names that are there twice, too many "
-        "or too large files, and what it says it needs. Answers 201, or 200 when this very "
-        "archive is the present version already. An archive that is kept as an older version "
-        "becomes the present one again, under its old number.",
+        details="`name`; `archive`: a zip archive or a wheel in base64, 10 MB at most before "
+        "that; `note` may be left out. All of it is looked at before it is taken: names that "
+        "lead out of the folder, links, devices, names that are there twice, too many or too "
+        "large files, and what it says it needs. Answers 201, or 200 when this very archive is "
+        "the present version already. An archive that is kept as an older version becomes the "
+        "present one again, under its old number.",
         body=BundleRequest,
         response=BundleView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -177,6 +178,9 @@ ROUTES: Final = (
         client="bundle(bundle_id)",
         command="bundles show",
         summary="A bundle and its versions",
+        details="`bundle_id` is its name. `spiders` are those whose names can be read from the "
+        "code without running it; `ready_on` the nodes on which the version has run since this "
+        "master began, which have its environment (none for a key that is bound to a project).",
         response=BundleView,
         etag=True,
         example=Example(response=examples.BUNDLE),
@@ -191,8 +195,8 @@ ROUTES: Final = (
         client="roll_back_bundle(bundle_id, 1)",
         command="bundles rollback",
         summary="Make another version the present one",
-        details="Without a `version` the one before the present one. Tasks keep the version that "
-        "was the present one when they were submitted.",
+        details="Without a `version` the one before the present one. Tasks keep the version "
+        "that was the present one when they were submitted.",
         body=BundleRollback,
         response=BundleView,
         conflicts=True,
@@ -209,8 +213,8 @@ ROUTES: Final = (
         client="remove_bundle(bundle_id, 1, project_id)",
         command="bundles remove",
         summary="Remove a version that nobody needs, or the whole bundle",
-        details="Refused with 409 while it is the present version of several, or while a task "
-        "that has not ended needs it.",
+        details="Without a `version` all of them. Refused with 409 while it is the present "
+        "version of several, or while a task that has not ended needs it.",
         body=BundleRemoval,
         response=BundleView,
         conflicts=True,
@@ -226,9 +230,11 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=give,
         summary="Fetch the code of an execution",
-        details="In the name of an execution that the node holds: the archive of the version that "
-        "its task was submitted with, in base64, or a `refusal` that says why there is none. "
-        "Nodes keep archives by their digest, and ask for each once.",
+        details="In the name of an execution that the node holds, by its `session_id`, "
+        "`execution_id` and `token`: the archive of the version that its task was submitted "
+        "with, in base64, or a `refusal` that says why there is none. Nodes keep archives by "
+        "their digest, and ask for each once. With a `digest` alone, in place of an execution, "
+        "it is the archive of a bundle that this master told the node to make ready (`warm`).",
         body=BundleCall,
         response=BundleReply,
         example=Example(request=examples.CALL, response=examples.GIVEN),

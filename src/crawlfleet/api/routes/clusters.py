@@ -167,9 +167,9 @@ ROUTES: Final = (
         client='create_cluster("berlin", configuration={"max_slots": 1})',
         command="clusters create",
         summary="Make a cluster",
-        details="Answers 201 with `Location`, or 200 when the same cluster was there before. Only "
-        "tasks of its project run on its nodes; a cluster of the project `default` is shared by "
-        "all projects.",
+        details="Only tasks of its project run on its nodes; a cluster of the project "
+        "`default` is shared by all projects. `project_id` must exist. Answers 201 with "
+        "`Location`, or 200 when the same cluster was there before.",
         body=ClusterRequest,
         response=ClusterView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -200,9 +200,13 @@ ROUTES: Final = (
         client='change_cluster(cluster_id, status="maintenance")',
         command="clusters change",
         summary="Change a cluster or its settings",
-        details="What is left out stays as it is; `null` takes back a setting. Other settings "
-        "are a new version of its configuration, which reaches its nodes with the replies to "
-        "their heartbeats.",
+        details="What is left out stays as it is; `null` takes back a setting. `status` is "
+        "`active`, `maintenance` (its nodes get no new work, tasks may be submitted and wait) "
+        "or `inactive` (closed); in each of them what runs goes on.\n\n"
+        "[Settings](#clustersettingsrequest) that are not set in `configuration` are as in the "
+        "settings of the fleet or of the node. Each change is a new version of the configuration, "
+        "which reaches the nodes with the replies to their heartbeats; a node's "
+        "`configuration_version` says which one it runs.",
         body=ClusterPatch,
         response=ClusterView,
         conflicts=True,
@@ -249,7 +253,8 @@ ROUTES: Final = (
         client="roll_back_cluster(cluster_id, 1)",
         command="clusters rollback",
         summary="Go back to the settings of an earlier version",
-        details="They become a new version; nothing of the history is lost.",
+        details="They become a new version; nothing of the history is lost. `version` 0 takes "
+        "all settings back.",
         body=RollbackRequest,
         response=ClusterView,
         conflicts=True,
@@ -280,8 +285,10 @@ ROUTES: Final = (
         client="cluster_health(cluster_id)",
         command="clusters health",
         summary="How a cluster is, what is wrong first",
-        details="`capacity`, `used` and `free` are those of the nodes that are online. A key of "
-        "one project is told of its own clusters: a shared one has work of all projects.",
+        details="`health` is that of the worst of the `troubles`: `critical` makes it "
+        "`unhealthy`, `warning` `degraded`. `capacity`, `used` and `free` are those of the "
+        "nodes that are online. A key of one project is told of that project's own clusters; a "
+        "shared one has work of all projects, and answers it 403.",
         response=ClusterHealth,
         example=Example(response=examples.CLUSTER_HEALTH),
     ),

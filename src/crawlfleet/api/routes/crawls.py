@@ -373,7 +373,10 @@ def _page(found: list[CrawlItem], next: int | None, columns: tuple[str, ...]) ->
 
 
 _CRAWL: Final = "/api/v1/crawls/{task_id}"
-_ASKED: Final = "Asked of the node that runs it, and answered when it has obeyed."
+_ASKED: Final = (
+    "Answers with the crawl when its node has obeyed; 503 when the node did not answer within ten "
+    "seconds: ask again."
+)
 
 
 class _Words(NamedTuple):
@@ -426,6 +429,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         client='crawls(status="processing")',
         command="crawls list",
         summary="List crawls, newest first",
+        details="`figures` are without `hosts` and `rates` here.",
         query=CrawlQuery,
         response=CrawlPage,
         example=Example(response=examples.CRAWLS),
@@ -440,8 +444,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         client="crawl(task_id)",
         command="crawls show",
         summary="One crawl, with its live figures",
-        details="`figures` are what was committed over all attempts, a second old at most. They "
-        "stay when the crawl is over.",
+        details="`state` is that of the task, and `paused` while the crawl is held. `figures` "
+        "are [what was committed](../guides/crawling.md#what-the-figures-count) over all "
+        "attempts, a second old at most; the last ones stay when the crawl is over. `hosts` are "
+        "the most blocked and the slowest, 50 at most; `depths` counts the known URLs by their "
+        "distance from a seed; `rates` says how many pages each of the last stretches of ten "
+        "seconds brought. `output` is what can be read now; it is not there where the crawl has "
+        "sinks of its own. `output_missing` says why output that ought to be here cannot be "
+        "read: most often the store was [restored](../guides/backup.md#what-is-not-in-it) "
+        "without it. `items` and `output` answer 409 then.",
         response=CrawlView,
         example=Example(response=examples.CRAWL),
     ),
@@ -455,9 +466,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         client='crawl_items(task_id, kind="products")',
         command="crawls items",
         summary="What a crawl has found so far, page by page",
-        details="Only what is committed: an item that was shown stays, unless its node dies and "
-        "the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the "
-        "output has them whole.",
+        details="With `kind`, a page may be short, or empty, and still have a `next_cursor`. "
+        "Only what is committed is shown: an item that was there stays, unless its node dies "
+        "and the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the "
+        "output has them whole. What stands in an item comes from a site: show it as text and "
+        "nothing else.",
         query=ItemQuery,
         response=CrawlItemPage,
         example=Example(response=examples.CRAWL_ITEMS),
@@ -472,9 +485,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         client='download_crawl(task_id, format="csv")',
         command="crawls download",
         summary="Download what a crawl has found",
-        details="Of a crawl that runs, what is committed so far. In CSV, a text that a "
-        "spreadsheet would calculate has an apostrophe before it. WARC is there for crawls with "
-        "`fleet:pages` among their `sinks`.",
+        details="`format` is `jsonl` (one item a line, as `application/x-ndjson`), `csv`, or "
+        "`warc` for crawls with `fleet:pages` among their `sinks`. Where a crawl has items of "
+        "several kinds, each has its `kind`. In CSV, a text that a spreadsheet would calculate "
+        "has an apostrophe before it. Of a crawl that runs you get what is committed so far. Of "
+        "one that has ended, `offset` leaves out so many bytes at the beginning, to go on with "
+        "a download that broke off. 409 when nothing is kept here.",
         query=OutputQuery,
         response=str,
         media_types=("application/x-ndjson", "text/csv", "application/warc"),
@@ -491,8 +507,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         command="crawls why",
         summary="What became of a URL in a crawl",
         details="Whether the URL was found, where and when, how its visit ended, or which rule "
-        "keeps it out. Asked of the node while the crawl runs, and of its books afterwards; those "
-        "of a crawl with `frontier: node`, or with `sinks` of its own, went with it (409).",
+        "keeps it out. Asked of the node while the crawl runs, and of its frontier afterwards; "
+        "the frontier of a crawl with `frontier: node`, or with `sinks` of its own, is gone "
+        "when the crawl is over (409).",
         query=UrlQuery,
         response=UrlExplanation,
         conflicts=True,
@@ -508,13 +525,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         client="crawl_work(task_id)",
         command="crawls work",
         summary="Who does what in a crawl",
-        details="Its shards with their nodes, the partitions of its frontier with those who hold "
-        "hosts of them, the hosts with the longest queues, and what the fleet's ledger knows of "
-        "the hosts, domains and addresses that it visits: delays, grants, pauses, and which other "
-        "crawls visit them. Lists are bounded; totals say of how many they are the first. Where "
-        "`frontier` or `ledger` has a word, nothing is told of it: `closed` (nobody works with it "
-        "now, or it is on the node), `elsewhere` (ask the master that leads), `away` (there is no "
-        "ledger, or it does not answer).",
+        details="`shards` with their nodes (the crawl itself where it was not split); the "
+        "`partitions` of its frontier with those who hold hosts of them, and the `hosts` with "
+        "the longest queues, while somebody works with the frontier and the master that is "
+        "asked has it; `keys`: the hosts, registered domains and addresses that the crawl "
+        "visits as the fleet's ledger sees them, with delays, grants, pauses, and the crawls "
+        "and lists that visit them (those of projects that the key may not see are only "
+        "counted). Lists are bounded (256 partitions with 16 holders each, 50 hosts, 100 keys), "
+        "and totals say of how many they are the first. Where `frontier` or `ledger` has a "
+        "word, nothing is told of it: `closed` (nobody works with it now, or it is on the "
+        "node), `elsewhere` (ask the master that leads), `away` (there is no ledger, or it does "
+        "not answer).",
         response=CrawlWork,
         example=Example(response=examples.CRAWL_WORK),
     ),

@@ -143,8 +143,9 @@ ROUTES: Final = (
         client='requeue_dead_letters(project_id="shop")',
         command="dead-letters requeue",
         summary="Send dead letters back to the queue",
-        details="Their counters begin anew. Name up to 10,000 `ids`, or a `filter`; an empty "
-        "filter means all of them.",
+        details="Their counters begin anew. Name up to 10,000 `ids` of tasks, or a `filter`, "
+        'of which all fields may be left out: `{"filter": {}}` is the whole list. Answer, '
+        "`limit` and `cursor` are as for [orders about many tasks](#post-apiv1taskscancel).",
         body=DeadLetterRequest,
         response=BulkReply,
         example=Example(request=projects.DEAD_LETTER_REQUEST, response=examples.BULK_REPLY),

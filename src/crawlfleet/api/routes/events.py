@@ -79,12 +79,19 @@ ROUTES: Final = (
         client="events_after(7)",
         command="events",
         summary="List events, or follow them live",
-        details="With `Accept: text/event-stream` the events come live as server-sent events: "
-        "`id` is the event's number, `event` its kind, `data` its JSON. The stream begins with "
-        "what is new, or after the number in `Last-Event-ID` or `after`. A comment comes every "
-        "15 seconds when nothing happens. It ends by itself after 15 minutes: come back with "
-        "`Last-Event-ID`. A number that the log has not reached, as after a restore, is taken for "
-        "now. Up to 100 may follow at once, 50 with one key.",
+        details="`kind` is how the kind begins: `task.failed`, or `node.`. A page that is not "
+        'full is not always the last, only `"next_cursor": null` says so. `newest=true` lists '
+        "the last ones instead.\n\n"
+        "With `Accept: text/event-stream` they come live, as [server-sent "
+        "events](../guides/api.md#streams): `id` is the event's number, `event` its kind, "
+        "`data` its JSON. A stream begins with what is new, or after the number in `after`, or "
+        "in the header `Last-Event-ID`, which a browser's `EventSource` sends when it comes "
+        "back. When nothing happens, a comment comes every 15 seconds, with the place in the "
+        "log. A stream ends by itself after 15 minutes, and when the master stops: come back "
+        "and miss nothing. Readers are served from the store at their own pace, so a slow one "
+        "holds up nobody; one that takes nothing for a minute is let go. A number that the log "
+        "has not reached, as after a restore, is taken for now. Up to 100 may follow at once, "
+        "50 with one key; others are answered 503 (`busy`).",
         query=EventsQuery,
         response=EventPage,
         media_types=(JSON, STREAM),

@@ -123,6 +123,8 @@ ROUTES: Final = (
         client="execution(execution_id)",
         command="tasks executions",
         summary="One attempt",
+        details="`progress` is there while it runs; afterwards `metrics` has the last of it as "
+        "`progress_done` and `progress_total`.",
         response=ExecutionView,
         example=Example(response=tasks.EXECUTION),
     ),
@@ -136,14 +138,24 @@ ROUTES: Final = (
         client="logs(execution_id)",
         command="logs",
         summary="What an attempt said, in order, or as it says it",
-        details="With `follow=true`, or `Accept: text/event-stream`, the lines come live as "
-        "server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. "
-        "After the last line of an attempt that has ended comes an `event: end`. A stream that "
-        "breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. "
-        "Up to 100 may follow at once, 50 with one key. Where lines were left out, because a node "
-        "keeps only the first and the last of a large log, a line says how many. A search "
-        "(`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer "
-        "lines, perhaps none, and its `next_cursor` says with which `after` to go on.",
+        details="Search: `q` finds a text in the message or in the fields of a line, as "
+        "`name=value`, in any case; with `regex=true` it is a regular expression in the syntax "
+        "of [RE2](https://github.com/google/re2/wiki/Syntax): no look-around, no "
+        "back-references; `(?i)` at its beginning for any case. `since` and `until` go by the "
+        "node's clock. A search takes half a second at most for each page: then a page has "
+        "fewer lines than were asked for, perhaps none, and `next_cursor` is the `after` to go "
+        "on with. All of it holds for a stream, too.\n\n"
+        "With `follow=true`, or with `Accept: text/event-stream`, the lines come live as "
+        "[server-sent events](../guides/api.md#streams), with all that was said before: `id` is "
+        "the line's number, `event` is `line`, `data` its JSON. After the last line of an "
+        "attempt that has ended comes an `event: end`. A stream that breaks, or ends without "
+        "that after 15 minutes, goes on after the number in `Last-Event-ID` or `after`. Up to "
+        "100 may follow at once, 50 with one key.\n\n"
+        "A line may have 2,000 characters and 4,000 bytes of fields. Of a log that is larger "
+        "than `worker.execution_log_mb` (1 MB) the node keeps the first and the last lines; in "
+        "their midst a line says how many were left out. A line that was answered survives the "
+        "death of its node. Lines are kept for `retention.logs_days` (7), and of all logs "
+        "together `retention.logs_mb` (2,000) at most ([guide](../guides/logs.md)).",
         query=LogQuery,
         response=LogPage,
         media_types=(JSON, STREAM),
@@ -159,8 +171,9 @@ ROUTES: Final = (
         client="task_logs(task_id)",
         command="logs",
         summary="What the newest attempt at a task said",
-        details="As for the attempt itself. A task that was not attempted yet has no lines, and "
-        "cannot be followed.",
+        details="All parameters are as for [the attempt "
+        "itself](#get-apiv1executionsexecution_idlogs). A task that was not attempted yet has "
+        "no lines (`execution_id` is `null`), and cannot be followed.",
         query=LogQuery,
         response=LogPage,
         media_types=(JSON, STREAM),

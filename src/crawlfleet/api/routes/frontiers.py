@@ -23,10 +23,13 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=ask,
         summary="Lease URLs of a crawl, and commit what came of them",
-        details="`data` holds several calls at once, packed (crawlfleet's own format; see the node "
-        "protocol), and so does the answer. `stale`: the execution is not the node's any more. "
-        "`refused`: it cannot be done. The same may be asked again when no answer came: a lease "
-        "and a step are done once. Only the master that leads has frontiers, others answer 503.",
+        details="What the execution of a crawl asks of the frontier that the master keeps for "
+        "it; `session_id`, `execution_id` and `token` must be those of a living lease. `data` "
+        "holds several calls at once, packed and in base64, and so does the answer; the form is "
+        "that of the [node protocol](node-protocol.md). `standing` is `done`; `stale` when the "
+        "execution is not the node's (any more); `refused`, with a message, when it cannot be "
+        "done. The same may be asked again when no answer came: a lease and a step are done "
+        "once. Only the master that leads has frontiers; the others answer 503.",
         body=FrontierCall,
         response=FrontierReply,
         example=Example(request=examples.FRONTIER_CALL, response=examples.FRONTIER_REPLY),

@@ -67,8 +67,11 @@ ROUTES: Final = (
         client="create_join_token(uses=2)",
         command="join-tokens create",
         summary="Make a token with which new nodes may join",
-        details="Its `secret` is in this answer and nowhere else. A use is counted with the "
-        "registration of a new node; a node that returns needs none.",
+        details="The `secret` is in this answer and nowhere else. A use is counted with the "
+        "registration of a new node, in the same commit; a node that returns needs none. `join` "
+        "is what a worker is started with (`--join`): the secret and, of a master with TLS, the "
+        "fingerprint of its public key. A worker that was given one talks to nobody who has "
+        "another key.",
         body=JoinTokenRequest,
         response=NewJoinToken,
         statuses=(HTTPStatus.CREATED,),

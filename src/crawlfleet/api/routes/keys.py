@@ -73,8 +73,8 @@ ROUTES: Final = (
         client='create_key("shop", "viewer", project_id="shop")',
         command="keys create",
         summary="Make a key",
-        details="Its `secret` is in this answer and nowhere else. A name that a living key has is "
-        "a 409.",
+        details="Its `secret` is in this answer and nowhere else. A name that a living key has "
+        "is a 409.",
         body=KeyRequest,
         response=NewKey,
         statuses=(HTTPStatus.CREATED,),
@@ -91,7 +91,8 @@ ROUTES: Final = (
         client="key(key_id)",
         no_command="`keys list` shows all that there is to a key",
         summary="One key",
-        details="Fields that are not set are left out.",
+        details="Fields that are not set are left out. `status` is `live`, `expired` or "
+        "`revoked`; the last use is a few seconds old at most.",
         response=KeyView,
         example=Example(response=tasks.KEY),
     ),
@@ -105,8 +106,9 @@ ROUTES: Final = (
         client="rotate_key(key_id, grace_s=60)",
         command="keys rotate",
         summary="Give a key a new secret",
-        details="The old secret is good for `grace_s` more seconds, for none by default. A secret "
-        "before that is dead at once.",
+        details="The old secret is good for `grace_s` more seconds, for none by default; a "
+        "secret before that is dead at once. With `expires_in_s` the key expires anew, else "
+        "when it would have. The answer is that of a new key.",
         body=RotateRequest,
         response=NewKey,
         conflicts=True,

@@ -39,11 +39,14 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=inquire,
         summary="Ask for a lock, or when a host may be visited",
-        details="In the name of an execution that the node holds. A lock is taken, renewed or "
-        "released. Of the ledger, windows are asked for in which requests to hosts, domains and "
-        "addresses may start; see the node protocol. The same may be asked again when no answer "
-        "came. `is_passing`: asking again later may help. Only the master that leads has the "
-        "ledger, unless it is kept in Redis; others answer 503.",
+        details="In the name of an execution that the node holds, by its `session_id`, "
+        "`execution_id` and `token`. Either `lock`: a `verb` (`take`, `renew`, `release`), "
+        "`name`, `number` (which hold of the execution), `lease_s`, `token`; or `ledger`: "
+        "`wants`, `returns`, `pauses`, `longest_s` and `engine`, as the [node "
+        "protocol](node-protocol.md) says. A `refusal` says why there is no answer, and "
+        "`is_passing` whether asking again later may help. The same may be asked again when no "
+        "answer came. Only the master that leads has the ledger, unless it is kept in Redis; "
+        "others answer 503.",
         body=InquiryCall,
         response=Finding,
         example=Example(request=examples.INQUIRY, response=examples.FINDING),
@@ -59,8 +62,11 @@ ROUTES: Final = (
         command="hosts",
         summary="See who visits a host, and what it waits for",
         details="All hosts, registered domains and IP addresses that crawls of the fleet visit "
-        "now or lately, in order: which executions may ask them, which wait for their turn, by "
-        "what delay, and until when a host is left alone and why.",
+        "now or lately, in order: `limit` of `total`. `used_by` are the executions that may ask "
+        "it now or have requests under way, `waiting` those that wait for their turn; `delay_s` "
+        "and `concurrency` are those of the most careful of them. Nobody asks it before "
+        "`next_in_s`, and for `paused_for_s` all leave it alone, for the reason in `pause`. 503 "
+        "when the fleet has no ledger, or another master has it.",
         query=HostQuery,
         response=HostUses,
         example=Example(response=examples.HOSTS),

@@ -252,9 +252,17 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=heartbeat,
         summary="Renew the session; the reply carries orders",
-        details="`lost_tasks` are those of `active_tasks` that the node does not own (any more); "
-        "`stop` lists executions to be stopped; `session_lost` means: stop everything and "
-        "register again.",
+        details="Shares (`cpu_usage`, `memory_usage`, `gpu_usage`, `disk_usage`) are from 0 to "
+        "1, `network_io` and `disk_io` bytes per second, `disk_free_mb` megabytes. "
+        "`configuration_version` and `session_timeout_s` are those of the `terms` of its "
+        "registration or of the last reply that had some; the reply has `terms` (`version`, "
+        "`heartbeat_interval_s`, `session_timeout_s`, `log_level`, `max_slots`) when they "
+        "differ from its cluster's. `environments` are the digests of the bundles whose "
+        "environments the node has, 64 at most: all of them each time, and left out while "
+        "nothing has changed.\n\n"
+        "`lost_tasks` are those of `active_tasks` that the node does not own (any more); `stop` "
+        "lists executions to be stopped; `session_lost` means: stop everything and register "
+        "again; `renew_token`: fetch a new token.",
         body=Heartbeat,
         response=HeartbeatReply,
         example=Example(request=tasks.HEARTBEAT, response=tasks.HEARTBEAT_REPLY),
@@ -268,8 +276,13 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=lease,
         summary="Wait for work and orders",
-        details="Answers as soon as something is assigned that is not in `held`, or after `wait_s` "
-        "seconds (at most 60). `draining` says that nothing more will come.",
+        details="Answers as soon as something is assigned that is not in `held`, or after "
+        "`wait_s` seconds (at most 60). `backlog` is how many executions beyond its slots may "
+        "lie ready at the node. `keeps_connection` says that it has died when none of its "
+        "connections is left.\n\n"
+        "`stop` and `session_lost` are those of a heartbeat; `draining` says that nothing more "
+        "will come. `warm` names bundles whose environments the node should make ready when it "
+        "has time.",
         body=LeaseRequest,
         response=LeaseReply,
         example=Example(request=tasks.LEASE_REQUEST, response=tasks.LEASE_REPLY),
@@ -283,9 +296,13 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=report,
         summary="Say what became of executions",
-        details="Send it again until it is answered: it is recorded once. `stale` means that the "
-        "attempt does not own the task (any more): stop it and forget it. `later` (with "
-        "`knows_later`; else 503) means that what was found is still being measured: say it again.",
+        details="`kind` is `started`, `succeeded` (with `data`, JSON of at most 1 MB), "
+        "`failed` (with `error`), `stopped` (as ordered) or `released` (given back). Send it "
+        "again until it is answered: it is recorded once.\n\n"
+        "`stale` means that the attempt does not own the task (any more): stop it and forget "
+        "it. With `knows_later`, the outcome may be `later`: what was found is still being "
+        "measured, so say it again in a second or so. Without it, that is a 503, once the rest "
+        "is recorded.",
         body=ReportBatch,
         response=ReportReply,
         example=Example(request=tasks.REPORT_BATCH, response=tasks.REPORT_REPLY),
@@ -299,10 +316,13 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=note,
         summary="Pass on what executions say while they run",
-        details="Lines are numbered from 1 in each execution, so that it may be sent again. "
-        "`left_out` names the `first` and the `last` line that the node does not keep; what the "
-        "master has of them goes. `stale` lists executions that are not the node's, or ended "
-        "more than a minute ago: say nothing more about them.",
+        details="Only sent when there is something to say, a few times a second at most. Lines "
+        "are numbered from 1 in each execution, so that it may be sent again; `level` is `info` "
+        "when it is not set. `left_out` names the `first` and the `last` line that the node "
+        "does not keep; the master drops those that it has. A crawl's `figures` are its newest, "
+        "and `answers` are the replies of executions to orders.\n\n"
+        "What is not `stale` is durable. Stale are executions that are not the node's, or that "
+        "ended more than a minute ago: say nothing more about them.",
         body=NoteBatch,
         response=NoteReply,
         example=Example(request=tasks.NOTE_BATCH, response=tasks.NOTE_REPLY),
@@ -317,8 +337,8 @@ ROUTES: Final = (
         client='order(node_id, "unregister")',
         command="nodes unregister",
         summary="Leave now; running work goes back to the queue",
-        details="With a `session_id`, only that session is ended; the node may come back with its "
-        "token.",
+        details="With a `session_id`, only that session is ended; the node may come back with "
+        "its token.",
         body=Departure,
         response=NodeView,
         etag=True,
@@ -349,8 +369,11 @@ ROUTES: Final = (
         client="node(node_id)",
         command="nodes show",
         summary="One node",
-        details="`resources` is what it has, `usage` what it last measured. The header `ETag` is "
-        "for `If-Match` when the node is changed.",
+        details="`resources` is what it has, `usage` what it last measured. `conditions` are "
+        "what is wrong with it, each with its `kind` (`cpu`, `memory`, `disk`, `errors`, "
+        "`latency`, `clock`, `probe`), `health`, `reason` and `since`; the worst makes its "
+        "`health` ([health](../guides/health.md)). The header `ETag` is for `If-Match` when the "
+        "node is changed.",
         response=NodeView,
         etag=True,
         example=Example(response=tasks.NODE),
@@ -365,10 +388,11 @@ ROUTES: Final = (
         client='change_node(node_id, labels={"rack": "7"}, version=2)',
         command="nodes label",
         summary="Label and describe a node",
-        details="What is left out stays as it is; a label that is `null` is removed. What is said "
-        "here wins over what the node says of itself, and outlasts its restarts. With the header "
-        "`If-Match` nothing is changed, and the answer is 412, unless the node still has that "
-        "`ETag`.",
+        details="What is left out stays as it is; a label that is `null` is removed. What an "
+        "operator sets here wins over what the node announces, and outlasts its restarts: a "
+        "label that was removed stays away until it is set again. Placement knows at once. With "
+        "the header `If-Match` nothing is changed, and the answer is 412, unless the node still "
+        "has that `ETag`.",
         body=NodeChangeRequest,
         response=NodeView,
         etag=True,
@@ -385,9 +409,13 @@ ROUTES: Final = (
         client="node_history(node_id)",
         command="nodes history",
         summary="A node over time",
-        details="What is older than an hour is kept as means of a minute, what is older than a "
-        "day as means of an hour. `latency_s` is how long executions took, `wait_s` how long they "
-        "waited at the node before. Shares are between 0 and 1, rates in bytes per second.",
+        details="`resolution` is `raw` (each heartbeat), `minute` (the default) or `hour`; "
+        "`since` an instant in ISO 8601; `limit` how many of the last to show (1 to 5000, 1500 "
+        "by default). What is older than an hour is kept as means of a minute, what is older "
+        "than a day as means of an hour, and those for `retention.history_days` (31). Shares "
+        "are between 0 and 1, rates in bytes per second; `ended` and `errors` are sums, and "
+        "`latency_s` is how long the executions took that ended, `wait_s` how long they had "
+        "waited at the node before they began.",
         query=HistoryQuery,
         response=NodeHistoryView,
         example=Example(response=tasks.NODE_HISTORY),
@@ -402,9 +430,9 @@ ROUTES: Final = (
         client="drain(node_id, deadline_s=5)",
         command="nodes drain",
         summary="Finish what runs, take nothing new, then go offline",
-        details="What still runs after `deadline_s` seconds is stopped and goes back to the queue; "
-        "without it the node stays until all is done. Draining anew sets another deadline. A "
-        "node may drain itself.",
+        details="What still runs after `deadline_s` seconds is stopped and goes back to the "
+        "queue, which costs its tasks no retry; without it the node stays until all is done. "
+        "Draining anew sets another deadline. A node may drain itself. Answers with the node.",
         body=DrainOrder,
         response=NodeView,
         etag=True,
@@ -449,9 +477,10 @@ ROUTES: Final = (
         client='order(node_id, "remove")',
         command="nodes remove",
         summary="Forget a node that is gone",
-        details="It is in no list any more, and its token is worth nothing: the machine can come "
-        "back as a new node. A node that is connected has to be drained or unregistered first. "
-        "Nodes that stay away are removed by themselves after `retention.nodes_days`.",
+        details="It is in no list any more, and its token is worth nothing: the machine can "
+        "come back as a new node. A node that is connected has to be drained or unregistered "
+        "first (409). Nodes that stay away are removed by themselves after "
+        "`retention.nodes_days` (30).",
         response=NodeView,
         etag=True,
         conflicts=True,
@@ -466,8 +495,9 @@ ROUTES: Final = (
         client='order(node_id, "rotate-token")',
         command="nodes rotate-token",
         summary="Have a node change its token, without interruption",
-        details="The node is told with its next heartbeat, and fetches itself a new token. The old "
-        "one stays good until the new one is used, ten minutes at most.",
+        details="The node is told with its next heartbeat, and fetches itself a new token. The "
+        "old one stays good until the new one is used, ten minutes at most. Answers with the "
+        "node.",
         response=NodeView,
         etag=True,
         conflicts=True,
@@ -480,9 +510,9 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=renew_token,
         summary="Fetch a new token",
-        details="Asked for when a heartbeat's reply says `renew_token`. Keep the new token durably "
-        "before it is used: from then on the old one is worth nothing. When no answer came, ask "
-        "again with the old one.",
+        details="Asked for when a heartbeat's reply says `renew_token`. Keep the new token "
+        "durably before it is used: from then on the old one is worth nothing. When no answer "
+        "came, ask again with the old one.",
         response=NodeToken,
         conflicts=True,
         example=Example(response=tasks.NODE_TOKEN),
@@ -497,8 +527,9 @@ ROUTES: Final = (
         client='order(node_id, "revoke")',
         command="nodes revoke",
         summary="End a node and its token at once",
-        details="Its session ends and its work goes back to the queue. It can come back only as a "
-        "new node, with a join token: revoke that, too, if you do not trust the machine.",
+        details="Its session ends and its work goes back to the queue. It can come back only "
+        "as a new node, with a join token: revoke that, too, if you do not trust the machine. "
+        "Answers with the node.",
         response=NodeView,
         etag=True,
     ),

@@ -68,7 +68,9 @@ ROUTES: Final = (
         client="series(5)",
         no_command="for charts; `statistics` says how the fleet does",
         summary="How the fleet did over time",
-        details="In steps of 5 seconds, as this master saw it; begins anew when the master starts.",
+        details="In steps of 5 seconds over the last `minutes` (60 by default and at most), as "
+        "this master saw it; it begins anew when the master starts, and what is counted of "
+        "several masters is what each did itself. `pages` is what crawls said they have read.",
         query=SeriesQuery,
         response=Series,
         example=Example(response=examples.SERIES),
@@ -83,7 +85,17 @@ ROUTES: Final = (
         client="attention()",
         command="attention",
         summary="What ought to be looked at, the most pressing first",
-        details="`kind` is a stable word. A key of one project is told of that project's tasks.",
+        details="`high` means that work does not get done, `medium` that it may soon not, "
+        "`low` is good to know. `kind` is a stable word: `no_node_online`, `node_unresponsive`, "
+        "`node_unreachable`, `node_unhealthy`, `node_degraded`, `node_draining`, "
+        "`node_maintenance`, `nothing_can_run` (with the reason that `explain` gives), "
+        "`overdue`, `host_blocks`, `failures`, `dead_letters`, `disk_full`, `store_unusable`, "
+        "`clock_set`. `values` are what the message names (such as `name`, `task_type`, "
+        "`waited_s`, `host`), and `because` says why in the same way: the causes of `explain`, "
+        "each with `n` nodes, or what is wrong with a node (`cpu`, `memory`, `disk`, `errors`, "
+        "`latency`, `clock` with `value` and `limit`, or `probe` with `words`). More than five "
+        "of a kind are one line, whose `subject` has no `id`. A key of one project is told of "
+        "that project's failures and dead letters.",
         response=AttentionList,
         example=Example(response=examples.ATTENTION),
     ),
@@ -97,9 +109,9 @@ ROUTES: Final = (
         client="task_types()",
         command="task-types",
         summary="What tasks there can be, and their parameters",
-        details="`parameters` is a JSON schema, whole in itself; `null` for executors that this "
-        "master does not bring. A key of one project is told of the nodes of the clusters that it "
-        "may use.",
+        details="`parameters` is a JSON schema, whole in itself; `null` for executors that "
+        "this master does not bring. `nodes` is how many that are online have an executor for "
+        "it; a key of one project is told of those in clusters that it may use.",
         response=TaskTypePage,
         example=Example(response=examples.TASK_TYPES),
     ),

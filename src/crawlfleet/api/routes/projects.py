@@ -130,9 +130,10 @@ ROUTES: Final = (
         client='create_project("shop", name="Shop")',
         command="projects create",
         summary="Make a project",
-        details="Answers 201 with `Location`, or 200 when the same project was there before. A "
-        "task for an unknown project makes it, too, unless the setting `tasks.create_projects` "
-        "is false.",
+        details="`id` is yours to choose: letters, digits, dot, dash and underscore, at most "
+        "64. `name` and `description` are for people. Answers 201 with `Location`, or 200 when "
+        "the same project was there before. A task for an unknown project makes it, too, unless "
+        "the setting `tasks.create_projects` is false.",
         body=ProjectRequest,
         response=ProjectView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -163,7 +164,7 @@ ROUTES: Final = (
         client='change_project(project_id, name="Shop", if_version=2)',
         command="projects change",
         summary="Change a project's name or description",
-        details="What is left out stays as it is.",
+        details="What is left out stays as it is. Answers with the project.",
         body=ProjectPatch,
         response=ProjectView,
         conflicts=True,

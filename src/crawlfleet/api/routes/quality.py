@@ -124,7 +124,9 @@ ROUTES: Final = (
         client='quality(project_id="shop")',
         command="quality list",
         summary="List series of measured tasks, each with its newest run",
-        details="In order of project and name.",
+        details="In order of project and name. `project_id` restricts; pages: `limit` (1 to "
+        "1000, 100 by default), `cursor`. `verdict` is `ok`, `drifted`, `failed` or "
+        "`unmeasured`; `decision` is `none`, `held`, `accepted` or `rejected`.",
         query=SeriesQuery,
         response=SeriesPage,
         example=Example(response=examples.SERIES_PAGE),
@@ -139,12 +141,17 @@ ROUTES: Final = (
         client="measured_runs(series_id)",
         command="quality show",
         summary="The measured runs of a series, newest first",
+        details="`series_id` is its name, and `project_id` says whose series it is; that of "
+        "the key, or `default`, when not set. `fields` has for each field how many items have "
+        "it (`present`), have a value in it (`filled`), and what the values are; of an unknown "
+        "series there is nothing.",
         query=RunsQuery,
         response=MeasuredRunPage,
         example=Example(response=examples.RUN_PAGE),
     ),
     Route(
         name="list_task_quality",
+        section="quality",
         method="GET",
         path=f"{_TASK}/quality",
         roles=READERS,
@@ -153,13 +160,14 @@ ROUTES: Final = (
         client="task_quality(task_id)",
         command="quality task",
         summary="What was measured of a task, and what people said about it, newest first",
-        details="Nothing while it has not ended, and for tasks without `expectations`; several "
-        "runs for a task that was sent back to work.",
+        details="A page of measured runs. Nothing while the task has not ended, and for tasks "
+        "without `expectations`; several runs for a task that was sent back to work.",
         response=MeasuredRunPage,
         example=Example(response=examples.RUN_PAGE),
     ),
     Route(
         name="accept_task",
+        section="quality",
         method="POST",
         path=f"{_TASK}:accept",
         roles=OPERATORS,
@@ -169,7 +177,9 @@ ROUTES: Final = (
         command="quality accept",
         summary="Accept items that are not as expected",
         details="Steps that wait for it go on, and later runs of the series are compared with "
-        "this one: it is what is usual from now on.",
+        "this one: it is what is usual from now on. `reason` (up to 500 characters) is for "
+        "whoever looks later. Answers with the measured run; 409 when it was as expected, or "
+        "rejected before.",
         body=DecisionRequest,
         response=MeasuredRunView,
         conflicts=True,
@@ -177,6 +187,7 @@ ROUTES: Final = (
     ),
     Route(
         name="reject_task",
+        section="quality",
         method="POST",
         path=f"{_TASK}:reject",
         roles=OPERATORS,

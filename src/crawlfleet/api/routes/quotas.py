@@ -76,6 +76,7 @@ ROUTES: Final = (
         client="quotas()",
         command="quotas list",
         summary="List the quotas and shares of projects, in order of id",
+        details="A key that is bound to a project sees that one.",
         query=PageQuery,
         response=QuotaPage,
         example=Example(response=examples.QUOTA_PAGE),
@@ -90,8 +91,12 @@ ROUTES: Final = (
         client="project_quotas(project_id)",
         command="quotas show",
         summary="The quotas of a project, and what it has of them now",
-        details="What is used is what the live leases of the project hold; `waiting` is what waits "
-        "for a node or for its time.",
+        details="What is used is what the live leases of the project hold; `waiting` is what "
+        "waits for a node or for its time, `pages_per_day` what its tasks have fetched since "
+        "midnight (UTC), `storage_mb` what the master keeps for it. `share` is the part of the "
+        "fleet that it holds, of the resource of which it has most, and `due` the part that is "
+        "its own by `weight`, beside the projects that have work now. See [quotas and fair "
+        "shares](../guides/quotas.md).",
         response=QuotaView,
         etag=True,
         example=Example(response=examples.QUOTAS),
@@ -106,8 +111,11 @@ ROUTES: Final = (
         client="set_quotas(project_id, running=3)",
         command="quotas set",
         summary="Change the quotas of a project, or its share of the fleet",
-        details="What is left out stays as it is, and `null` takes a limit away. A key that is "
-        "bound to a project cannot change them. What runs goes on, also beyond a new limit.",
+        details="`waiting`, `running`, `cpu_cores`, `memory_mb`, `pages_per_day` and "
+        "`storage_mb` are limits, which `null` takes away; `over` is `queue` or `reject`; "
+        "`weight` is 1 unless set; `nodes` are labels of nodes that are kept for the project. "
+        "What is left out stays as it is. A key that is bound to a project cannot change them. "
+        "What runs goes on, also beyond a new limit.",
         body=QuotaPatch,
         response=QuotaView,
         conflicts=True,

@@ -183,6 +183,7 @@ ROUTES: Final = (
         client="workflow_run(run_id, wait_s=1.0)",
         command="workflows show",
         summary="A run, and how many of its steps are where",
+        details="`wait` waits up to 60 seconds for its end.",
         query=RunQuery,
         response=RunView,
         etag=True,
@@ -198,6 +199,9 @@ ROUTES: Final = (
         client="run_steps(run_id)",
         command="workflows show",
         summary="The steps of a run in the order of the document: its graph, and how each stands",
+        details="A step's `depends_on` are the edges of the graph; `done` and `undone` say how "
+        "many of its `count` instances completed, and how many ended otherwise. All tasks of a "
+        "run are listed by `GET /api/v1/tasks?workflow_id=RUN`.",
         query=StepsQuery,
         response=RunStepPage,
         example=Example(response=examples.STEP_PAGE),
@@ -212,6 +216,7 @@ ROUTES: Final = (
         client="cancel_run(run_id, if_version=2)",
         command="workflows cancel",
         summary="Begin no more steps of a run, and stop those at work",
+        details="`If-Match` is honoured.",
         response=RunView,
         conflicts=True,
         etag=True,
@@ -227,7 +232,8 @@ ROUTES: Final = (
         command="workflows rerun",
         summary="Let a run that has ended go on from what failed, or from chosen steps",
         details="Of a step that failed only the tasks that did not complete are done again; "
-        "steps after it are decided on anew. Chosen steps are done anew with all after them.",
+        "steps after it are decided on anew. Chosen steps are done anew with all after them. "
+        "`If-Match` is honoured.",
         body=RerunRequest,
         response=RunView,
         conflicts=True,

@@ -273,6 +273,7 @@ ROUTES: Final = (
         client='schedules(name="nightly")',
         command="schedules list",
         summary="List schedules, in order of their making",
+        details="`running` may name tasks and runs that have ended meanwhile.",
         query=ScheduleQuery,
         response=SchedulePage,
     ),
@@ -286,9 +287,15 @@ ROUTES: Final = (
         client='create_schedule("nightly", task, cron="@daily", start_at=since)',
         command="schedules create",
         summary="Have a task submitted, or a workflow run, by the clock",
-        details="Answers 201 with `Location`, or 200 when the same schedule was there before. "
-        "`task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`; `workflow` names "
-        "one that is kept.",
+        details="`name` is yours to choose, and unique within the project. `task` or "
+        "`workflow`, one of the two: `task` is what [`POST /api/v1/tasks`](#post-apiv1tasks) "
+        "takes, but for `idempotency_key`; `workflow` has the `name` (or id) of one that is "
+        "kept, and perhaps `version` (the newest at each due instant when not set), "
+        "`parameters` and `project_id`. `cron` or `every_s`, one of the two; `time_zone`, "
+        "`start_at`, `end_at`, `jitter_s` belong to them. `coalesce`, `misfire_grace_s`, "
+        "`max_instances` and `overlap` (`skip` or `queue`) say what happens when that cannot be "
+        "kept. `description` is for people; `paused` makes it without letting it begin. Answers "
+        "201 with `Location`, or 200 when the same schedule was there before.",
         body=ScheduleRequest,
         response=ScheduleView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -305,7 +312,9 @@ ROUTES: Final = (
         client='preview_schedule(cron="@daily", after=since)',
         command="schedules next",
         summary="When something would be due",
-        details="Nothing is made.",
+        details="By `cron` or `every_s`, `time_zone`, `start_at` and `end_at`: the next "
+        "`count` (1 to 1000, 10 by default) instants, from now on or from `after` on. Nothing "
+        "is made.",
         query=PreviewQuery,
         response=DuePage,
         example=Example(response=examples.DUE_PAGE),
@@ -320,6 +329,9 @@ ROUTES: Final = (
         client="schedule(schedule_id)",
         command="schedules show",
         summary="A schedule, and what it did last",
+        details='One that runs a workflow has `task` `null` and `workflow` `{"id", "name", '
+        '"version", "parameters"}`, where `version` is `null` for the newest; its firings '
+        "have `run_id` instead of `task_id`, and `running` names runs.",
         response=ScheduleView,
         etag=True,
         example=Example(response=examples.SCHEDULE),
@@ -334,8 +346,10 @@ ROUTES: Final = (
         client="change_schedule(schedule_id, every_s=60, if_version=2)",
         command="schedules change",
         summary="Change what is done, or when",
-        details="What is left out stays as it is. Where other instants are due than before, "
-        "those of the past are not made up for.",
+        details="The fields are those of [a new schedule](#post-apiv1schedules). "
+        "What is left out stays as it is; `null` takes back what need not be set; and "
+        "naming one of `cron` and `every_s`, or of `task` and `workflow`, takes back the other. "
+        "Where other instants are due than before, those of the past are not made up for.",
         body=SchedulePatch,
         response=ScheduleView,
         conflicts=True,
@@ -382,7 +396,8 @@ ROUTES: Final = (
         client="run_schedule(schedule_id, force=True)",
         command="schedules run",
         summary="Start at once what a schedule starts",
-        details="Beside its rule, also while it is paused.",
+        details="Beside its rule, also while it is paused; 409 when as many of its tasks or "
+        "runs as may be are at work, unless `force` is true.",
         body=RunRequest,
         response=FiringView,
         conflicts=True,
@@ -398,8 +413,9 @@ ROUTES: Final = (
         client="backfill_schedule(schedule_id, since, until, dry_run=True)",
         command="schedules backfill",
         summary="Make up for due instants of a range that started nothing",
-        details="All of them at once, up to 1,000, whatever `max_instances` says, or none; sent "
-        "again, it starts nothing twice.",
+        details="From `since` on and before `until`, which is not in the future: all of them "
+        "at once, up to 1,000, whatever `max_instances` says, or none. With `dry_run` only "
+        "told. Sent again, it starts nothing twice.",
         body=BackfillRequest,
         response=BackfillReply,
         conflicts=True,
@@ -430,7 +446,7 @@ ROUTES: Final = (
         client="schedule_next(schedule_id, count=3)",
         command="schedules next",
         summary="When a schedule is due next",
-        details="As if it were not paused.",
+        details="`count` and `after` as for `:preview`; as if it were not paused.",
         query=NextQuery,
         response=DuePage,
     ),
@@ -458,6 +474,8 @@ ROUTES: Final = (
         client="explain_schedule(schedule_id)",
         command="schedules explain",
         summary="Why a schedule is (not) running",
+        details="`code` is a stable word: `paused`, `not_begun`, `over`, `waiting`, `no_room`, "
+        "`missed`, `refused` or `skipped`.",
         response=ScheduleExplanation,
         example=Example(response=examples.EXPLANATION),
     ),

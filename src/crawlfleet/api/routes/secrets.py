@@ -120,8 +120,10 @@ ROUTES: Final = (
         client='set_secret(secret_id, "correct horse", project_id)',
         command="secrets set",
         summary="Set a secret, in place of the value that it had",
-        details="The value is sealed before it is stored, and is not shown again; the audit log "
-        "has the name alone. Tasks get the value that it has when an attempt of theirs begins.",
+        details="`name`: capitals, digits and underscores, 64 at most; `value`: 8 to 32,000 "
+        "characters. The value is sealed before it is stored, and is not shown again; the audit "
+        "log has the name alone. Tasks get the value that it has when an attempt of theirs "
+        "begins. Answers 201, or 200 when there was a value before.",
         body=SecretRequest,
         response=SecretView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -141,7 +143,8 @@ ROUTES: Final = (
         client="remove_secret(secret_id, project_id)",
         command="secrets delete",
         summary="Forget a secret",
-        details="What declares it and begins afterwards fails, and says so.",
+        details="`secret_id` is its name. What declares it and begins afterwards fails, and "
+        "says so. The answer is that of setting it.",
         response=SecretView,
         conflicts=True,
         example=Example(response=_EXAMPLE),
@@ -155,8 +158,9 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=give,
         summary="Fetch the secrets of an execution",
-        details="In the name of an execution that the node holds: the values that its task "
-        "declares, or a `refusal` that says why there are none.",
+        details="In the name of an execution that the node holds, by its `session_id`, "
+        "`execution_id` and `token`: the values that its task declares, or a `refusal` that "
+        "says why there are none. The answer has `Cache-Control: no-store`.",
         body=SecretCall,
         response=SecretReply,
         example=Example(

@@ -23,9 +23,14 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=keep,
         summary="Hand over a piece of a crawl's output",
-        details="Answered `kept` when the piece is durable; only then may the crawl commit it. "
-        "`full`: there is no room now, send it again later. `stale`: the execution is not the "
-        "node's any more. The same piece may be sent again.",
+        details="`stream` is `items`, or `pages` for a WARC archive. A `segment` has its "
+        "`sequence`, the `first` one of the same step of the crawl, and the last that was "
+        "`counted` when it was made; what lies between that and `first` was taken back. Its "
+        "`data` is packed by zlib, at most a million bytes, and base64. `verdict` is `kept` "
+        "when the piece is durable, and only then may the crawl commit it; `full` when there is "
+        "no room now: send it again later; `stale` when the execution is not the node's (any "
+        "more), by its `session_id`, `execution_id` and `token`. The same piece may be sent "
+        "again.",
         body=SegmentUpload,
         response=SegmentReply,
         example=Example(request=examples.SEGMENT, response=examples.SEGMENT_REPLY),

@@ -84,9 +84,11 @@ ROUTES: Final = (
         handler=open_session,
         no_command="for a browser; a command shows its key",
         summary="Sign a browser in",
-        details="With a key, or with a link, which is good once. The answer sets a cookie that no "
-        "script can read; `csrf` goes with whatever changes something. The session ends with its "
-        "key, when the key gets another secret, and after `server.sign_in_hours`.",
+        details="With a `key`, or with a `link`, which is good once; a wrong one counts like "
+        "any [wrong key](../guides/security.md#wrong-keys). The answer sets a cookie that no "
+        "script can read; `csrf` goes with each request that changes something. The session "
+        "ends with its key, when that key gets another secret (after the old one's grace), and "
+        "after `server.sign_in_hours`. Without `projects` all of them are there.",
         body=SignInRequest,
         response=SessionView,
         statuses=(HTTPStatus.CREATED,),
@@ -104,7 +106,7 @@ ROUTES: Final = (
         client="session()",
         command="whoami",
         summary="Who asks, and as what",
-        details="Of a session, or of a key, which has no `csrf`.",
+        details="Of a session, or of a key, which has no `csrf`. A 401 when it is over.",
         response=SessionView,
     ),
     Route(
@@ -130,8 +132,8 @@ ROUTES: Final = (
         client="create_session_link()",
         command="open",
         summary="Make a link that signs a browser in",
-        details="Good once, for 10 minutes, as the caller. What stands behind the `#` is sent to "
-        "no server but by the page itself.",
+        details="Good once, for 10 minutes, as the caller. Put the address of a master before "
+        "`path`. The part behind the `#` is sent to no server but by the page itself.",
         response=SessionLink,
         statuses=(HTTPStatus.CREATED,),
         conflicts=True,

@@ -73,8 +73,9 @@ ROUTES: Final = (
         client="readiness()",
         no_command="for a load balancer; `doctor` asks the master more",
         summary="Whether the master can do its work",
-        details="503 with a `reason` when not. A master that does not lead is ready, too: each "
-        "takes all requests.",
+        details="503 with a `reason` when not. `leader` says whether this master leads, "
+        "`led_by` which one does; a master that does not lead is ready, too: each takes all "
+        "requests.",
         response=Liveness,
         statuses=(HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE),
         example=Example(response=tasks.READY),
@@ -89,6 +90,11 @@ ROUTES: Final = (
         client="status()",
         command="status",
         summary="The fleet in a few numbers",
+        details="The counts are those after the last commit: what was answered before is in "
+        "them. On SQLite the master keeps them, so that asking costs the same however many "
+        "tasks there are; it counts all tasks once, when it starts. On PostgreSQL they are "
+        "counted anew when something was committed since, once for all who ask this master at "
+        "the same time.",
         response=FleetStatus,
         example=Example(response=tasks.STATUS),
     ),
@@ -102,8 +108,10 @@ ROUTES: Final = (
         client="statistics()",
         command="statistics",
         summary="How the fleet does, and did in the last hour",
-        details="What is counted over time begins anew when the master starts; `since` says when. "
-        "Of several masters each counts what it did itself.",
+        details="`throughput` and `failures` (of attempts, by error class, in the last hour) "
+        "are counted by this master since `since`, and begin anew when it starts: of several "
+        "masters each counts what it did itself. `seconds` is how much of a window that covers. "
+        "`oldest_ready_s` is the age of the task that has been ready for the longest time.",
         response=Statistics,
         example=Example(response=tasks.STATISTICS),
     ),

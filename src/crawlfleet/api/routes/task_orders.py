@@ -48,8 +48,7 @@ class _Words(NamedTuple):
 _WORDS: Final = {
     Verb.CANCEL: _Words(
         "End a task; what runs of it is stopped",
-        "An order that was carried out before is no error; one that does not fit the state is "
-        "a 409.",
+        "",
         "End many tasks; what runs of them is stopped",
     ),
     Verb.PAUSE: _Words(
@@ -69,10 +68,18 @@ _WORDS: Final = {
         "Change the priority of a task that waits", "", "Change the priority of many tasks"
     ),
 }
+_ONE_DETAILS: Final = (
+    "Answers with the whole task. An order that was carried out before is no error; one that does "
+    "not fit the state is a 409."
+)
 _MANY_DETAILS: Final = (
-    "Name up to 10,000 `ids`, or a `filter` that names something. It is worked through in "
-    "portions, each of them durable by itself, so it is safe to send the same again. `refused` "
-    "names the first 100 tasks that the order does not fit; `refused_count` counts all of them."
+    "Name up to 10,000 `ids`, or a `filter` in which at least one field is set; "
+    '`{"dead": true}` is the whole dead-letter list.\n\n'
+    "`unchanged` were already as ordered. `refused` are those that the order does not fit, or that "
+    "do not exist: the first 100, and `refused_count` is the number of all. One request goes "
+    "through up to `limit` (10,000) of the filter's tasks, oldest first; where there are more, "
+    "send `next_cursor` as `cursor` to go on. The work is done in portions, each of them durable "
+    "by itself: when the connection breaks, send the same again."
 )
 
 
@@ -184,7 +191,7 @@ def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
         client="reprioritise(task_id, 9)" if with_priority else f'act(task_id, "{verb}")',
         command=command,
         summary=words.one,
-        details=words.one_details,
+        details=f"{words.one_details} {_ONE_DETAILS}".strip(),
         body=PriorityRequest if with_priority else Nothing,
         response=TaskView,
         conflicts=True,

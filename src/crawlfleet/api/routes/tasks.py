@@ -231,7 +231,14 @@ ROUTES: Final = (
         client='submit("http_fetch", {"url": "https://example.com/"})',
         command="submit",
         summary="Submit a task",
-        details="Answers 201 with `Location`, or 200 when the task was there before.",
+        details='Answers 201 with `Location`, or 200 with `"deduplicated": 1` when the task was '
+        "there before. The fields in full: [executors](../guides/executors.md) for `task_type` and "
+        "`parameters`, [bundles](../guides/bundles.md), [secrets](../guides/secrets.md) and how "
+        "parameters [refer to them](../guides/secrets.md#in-parameters), "
+        "[isolation](../guides/sandbox.md), [retries](../guides/retries.md) and "
+        "[targets that are down](../guides/retries.md#sites-that-are-down), "
+        "[expectations](../guides/quality.md), "
+        "[call-backs](../guides/webhooks.md#call-backs-of-one-task-or-one-run).",
         body=TaskRequest,
         response=TaskReceipt,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -264,6 +271,9 @@ ROUTES: Final = (
         client='tasks(status="failed")',
         command="tasks list",
         summary="List tasks, newest first",
+        details="`dead=true` is the dead-letter list, `parent_id` the shards of a task. The "
+        "items are whole tasks; with `brief=true` they come without results, and without "
+        "parameters of more than 2,000 bytes.",
         query=ListQuery,
         response=TaskPage,
         example=Example(response=examples.SHARDS),
@@ -278,7 +288,14 @@ ROUTES: Final = (
         client="task(task_id)",
         command="tasks show",
         summary="The whole task",
-        details="Fields that are not set are left out.",
+        details="`?wait=30` answers when the task has ended, or as it is after so many seconds "
+        "(at most 60). Fields that are not set are left out.\n\n"
+        "A task that did not succeed has `error` (`error_class`, `message`, `details`), and "
+        "`dead_reason` once it will not be tried again. While it runs, a task that says how far "
+        "it has got has `progress` (`done`, `total`, `at`). A task that was "
+        "[split](../guides/sharding.md) has `shards`, their number, and `shard_states`, how "
+        "many of them are in which state; each of them has `parent_id`, `shard` and `shards`. "
+        "The states are in [concepts](../concepts.md#task).",
         query=GetQuery,
         response=TaskView,
         etag=True,
@@ -321,8 +338,18 @@ ROUTES: Final = (
         client="explain(task_id)",
         command="explain",
         summary="Why a task is (not) running",
-        details="`placement` says for each node (at most a hundred, the closest first) what "
-        "speaks against it.",
+        details="`summary` is one sentence; `placement` says for each node (at most a hundred, "
+        "the closest first) what speaks against it. In `causes` each node counts once, first "
+        "under what lasts until somebody changes it (no executor, another type or cluster, "
+        "capabilities, too small), else under what passes (`status`, `health`, `resources`); "
+        "`rejected` counts each node under the first filter that says no, as placement asks "
+        "them. Programs go by `code` and `values` rather than by the sentences: `not_online`, "
+        "`not_healthy` (with `because`), `other_cluster`, `cluster_closed`, `no_executor`, "
+        "`other_type`, `capability_missing`, `level_missing`, `names_missing`, `too_small`, "
+        "`taken`; a plug-in's reason has its `filter` alone. For a key of one project the nodes "
+        "of other projects' clusters are left out, other projects are not named "
+        "(`kept_for_another`), and there is no `ready_tasks`. For a task that was split, "
+        "`shards` says how many of its shards are in which state.",
         response=TaskExplanation,
         example=Example(response=examples.EXPLANATION),
     ),
@@ -336,7 +363,9 @@ ROUTES: Final = (
         client="clone(task_id)",
         command="tasks clone",
         summary="Submit the same task again, with other parameters",
-        details="What is left out is taken from the original, its keys are not.",
+        details="What is left out of `parameters` and `priority` is taken from the original; "
+        "its keys are not. The answer is that of a submission. With an `idempotency_key` of its "
+        "own it may be sent again.",
         body=CloneRequest,
         response=TaskReceipt,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),

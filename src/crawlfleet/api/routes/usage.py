@@ -85,7 +85,18 @@ ROUTES: Final = (
         client='usage("shop", since=since, step="hour")',
         command="quotas usage",
         summary="What projects have used, by day or by hour",
-        details="Counted in the commits that tell of it, kept for `retention.usage_days`.",
+        details="At most 400 days by the day, 31 days by the hour. `since` is rounded down to "
+        "its step; when it is not set, it is 30 days ago (by the hour, a day ago). A key that "
+        "is bound to a project sees that one.\n\n"
+        "`items` are in order of `at`, when the step begins, then of `project_id`; steps in "
+        "which a project used nothing are left out: fill them with zeros in a chart. Tasks that "
+        "were `submitted`, `completed`, `failed` (also out of time) and `cancelled`, each shard "
+        "as one; `attempts` that ended; `cpu_s` and `bytes` as far as executors tell; `run_s` "
+        "from their beginning to their end; `pages` fetched, told by executions when they end; "
+        "`peak_waiting` and `peak_running`, looked at every ten seconds; `storage_bytes` at the "
+        "end of the step, `null` while it was never measured. `total` adds up what can be "
+        "added. Usage is counted in the commits that change tasks, and kept for "
+        "`retention.usage_days` ([guide](../guides/quotas.md#usage-over-time)).",
         query=UsageQuery,
         response=UsageReport,
         example=Example(response=examples.USAGE),

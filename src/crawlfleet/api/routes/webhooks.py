@@ -207,9 +207,14 @@ ROUTES: Final = (
         client='create_webhook("engine", "https://flow.example/in", kinds=["task."])',
         command="webhooks create",
         summary="Have somebody told of what happens",
-        details="Answers 201 with `Location` and the `secret` that deliveries are signed with, "
-        "which is in this answer and nowhere else; or 200 without it when the same webhook was "
-        "there before. A key of one project makes webhooks of that project.",
+        details="`name` is yours to choose, and unique within the project; `url` is where "
+        "deliveries go. `format` is `events`, `workflow`, `email`, or `callback` for tasks and "
+        "runs with a `callback_url`: then `url` is where those must lead, and may be left out; "
+        "`project_id`, `kinds`, `node_id` and `task_type` choose what is told. `description` is "
+        "for people; `paused` makes it without letting it begin. Answers 201 with `Location` "
+        "and the `secret` that deliveries are signed with, which is in this answer and nowhere "
+        "else; or 200 without it when the same webhook was there before. A key of one project "
+        "makes webhooks of that project.",
         body=WebhookRequest,
         response=NewWebhook,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -240,7 +245,9 @@ ROUTES: Final = (
         client="change_webhook(webhook_id, kinds=[], if_version=2)",
         command="webhooks change",
         summary="Change where a webhook leads, or what it is told",
-        details="What is left out stays as it is. What waits goes to the new URL, too.",
+        details="The fields are those of [a new webhook](#post-apiv1webhooks). "
+        "`url`, `kinds`, `node_id`, `task_type`, `description`. What is left out stays "
+        "as it is. What waits goes to the new URL, too.",
         body=WebhookPatch,
         response=WebhookView,
         conflicts=True,
@@ -272,8 +279,8 @@ ROUTES: Final = (
         client="resume_webhook(webhook_id)",
         command="webhooks resume",
         summary="Let a webhook go on",
-        details="What was kept is sent. One that was full is told again of what happens from now "
-        "on.",
+        details="What was kept is sent. One that was full is told again of what happens from "
+        "now on.",
         response=WebhookView,
         conflicts=True,
         etag=True,
@@ -288,8 +295,8 @@ ROUTES: Final = (
         client="rotate_webhook(webhook_id, grace_s=60)",
         command="webhooks rotate",
         summary="Give a webhook a new secret",
-        details="For `grace_s` more seconds deliveries have two signatures, that of the old secret "
-        "being the second.",
+        details="For `grace_s` more seconds deliveries have two signatures, that of the old "
+        "secret being the second.",
         body=WebhookRotation,
         response=NewWebhook,
         conflicts=True,
@@ -305,8 +312,8 @@ ROUTES: Final = (
         client="test_webhook(webhook_id)",
         command="webhooks test",
         summary="Send a webhook a message at once",
-        details="Once, beside what waits for it, also while it is paused. A receiver that fails is "
-        "an answer, too.",
+        details="Once, beside what waits for it, also while it is paused. A receiver that "
+        "fails is an answer, too.",
         response=WebhookTest,
         example=Example(response=examples.TEST),
     ),
@@ -320,8 +327,8 @@ ROUTES: Final = (
         client="resend_deliveries(webhook_id, [delivery_id])",
         command="webhooks resend",
         summary="Send deliveries once more",
-        details="Under the same ids, with fresh counters: those that are named, or up to 1,000 of "
-        "those that were given up, the oldest first.",
+        details="`ids` names them. Under the same ids, with fresh counters: those that are "
+        "named, or up to 1,000 of those that were given up, the oldest first.",
         body=ResendRequest,
         response=ResendReply,
         conflicts=True,

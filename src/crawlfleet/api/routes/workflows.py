@@ -195,8 +195,8 @@ ROUTES: Final = (
         client="save_workflow(document)",
         command="workflows save",
         summary="Keep a workflow without running it",
-        details="Answers 201 with `Location` for a new workflow or a new version of one, or 200 "
-        "when the newest version is the same.",
+        details="Answers 201 with `Location` for a new workflow or a new version of one, or "
+        "200 when the newest version is the same.",
         body=WorkflowRequest,
         response=WorkflowView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -229,7 +229,10 @@ ROUTES: Final = (
         client='submit_workflow(document, {"a": 1}, idempotency_key="k")',
         command="workflows submit",
         summary="Keep a workflow, and run it",
-        details="Answers 201 with `Location`, or 200 when the same run was there before.",
+        details="Answers 201 with `Location`, or 200 when the same run was there before. "
+        "`parameters` by name; the same `idempotency_key` gives the same run for a week. "
+        "`callback_url` is [told of the "
+        "run](../guides/webhooks.md#call-backs-of-one-task-or-one-run).",
         body=SubmitRequest,
         response=RunView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -271,6 +274,7 @@ ROUTES: Final = (
         client="workflow_document(workflow_id, 2)",
         command="workflows show",
         summary="The document of a workflow, in its newest version or another",
+        details="`version` names another than the newest (0).",
         query=VersionQuery,
         response=VersionView,
     ),
@@ -298,7 +302,10 @@ ROUTES: Final = (
         client='start_workflow(workflow_id, {"a": 1}, version=2)',
         command="workflows start",
         summary="Run a workflow that is kept",
-        details="Answers 201 with `Location`, or 200 when the same run was there before.",
+        details="Answers 201 with `Location`, or 200 when the same run was there before. "
+        "`parameters` by name; `version` when it is not to be the newest; the same "
+        "`idempotency_key` gives the same run for a week. `callback_url` is [told of the "
+        "run](../guides/webhooks.md#call-backs-of-one-task-or-one-run).",
         body=StartRequest,
         response=RunView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),

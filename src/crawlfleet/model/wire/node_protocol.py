@@ -25,21 +25,32 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A node introduces itself; with `node_id` and its own token it comes back as the same node."""
 
     name: str
+    """1 to 255 printable characters."""
     description: str = ""
+    """For people."""
     ip_address: str = ""
+    """For people, and where the health endpoint is."""
     port: int = 0
+    """The port of the health endpoint."""
     node_type: str = "standard"
     region: str | None = None
     cluster_id: str = DEFAULT_CLUSTER
     labels: dict[str, str] = {}
+    """Texts by name."""
     capabilities: dict[str, Any] = {}
+    """Flags, levels, texts or lists of texts by name."""
     resources: dict[str, float] = {}
+    """Capacity: `cpu` (or `cpu_cores`), `memory_mb`, `gpu`, `network_bandwidth_mbps` (or
+    `bandwidth_mbps`), `slots`; 4 slots when it names none."""
     task_types: tuple[str, ...] = ()
+    """The types that the node has executors for; any when empty."""
     node_id: str | None = None
+    """The id of a node that returns."""
     protocol: int = PROTOCOL
     """The version of the node protocol that the node speaks."""
     probe: bool = False
-    """Whether the master may ask `http://ip_address:port/healthz` how the node is."""
+    """Whether the master may ask `http://ip_address:port/healthz` how the node is; then
+    `ip_address` is an IP address."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
