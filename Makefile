@@ -139,4 +139,4 @@ docs: $(READY) ## Draw the diagrams and take the picture of the docs
 	$(BIN)/python docs/settings.py
 	$(BIN)/python docs/api.py
 	$(BIN)/python docs/diagrams.py
-	$(BIN)/python docs/picture.py
+	$(BIN)/python -m docs.picture

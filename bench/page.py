@@ -26,8 +26,8 @@ import crawlfleet
 from bench.machine import Machine, machine
 from bench.sheets import Sheet, show
 from crawlfleet.client.blocking import BlockingClient
-from crawlfleet.testing.browser import chromium
-from crawlfleet.testing.local_fleet import LocalFleet
+from tests.support.browser import chromium
+from tests.support.local_fleet import LocalFleet
 
 BUILT: Final = Path(crawlfleet.__file__).parent / "dashboard" / "dist"
 TASKS: Final = 100_000

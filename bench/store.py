@@ -37,7 +37,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.ids import make_id
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
 from crawlfleet.ports.store import Change, Store
-from crawlfleet.testing.servers import PostgresServer, postgres_server
+from tests.support.servers import PostgresServer, postgres_server
 
 PAYLOAD = msgspec.Raw(b'{"url":"https://example.org/","note":"' + b"x" * 260 + b'"}')
 RESULT = msgspec.Raw(b'{"success":true,"pages":1}')

@@ -20,8 +20,8 @@ from crawlfleet.features.crawls.views import CrawlView
 from crawlfleet.model.crawl.figures import CrawlFigures
 from crawlfleet.model.crawl.parameters import ERRORS, FETCHED
 from crawlfleet.testing.known_site import ServedSite
-from crawlfleet.testing.local_fleet import LocalFleet
-from crawlfleet.testing.several_masters import SeveralMasters
+from tests.support.local_fleet import LocalFleet
+from tests.support.several_masters import SeveralMasters
 
 
 class Truth(NamedTuple):

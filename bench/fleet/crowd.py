@@ -12,9 +12,9 @@ import msgspec
 import psutil
 
 from crawlfleet.client import Client
-from crawlfleet.testing.crowd import TASK_TYPE
-from crawlfleet.testing.crowds import Crowds, crowds
-from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
+from tests.support.crowd import TASK_TYPE
+from tests.support.crowds import Crowds, crowds
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 BATCHES_A_SECOND: Final = 20
 TASK_S: Final = 0.05

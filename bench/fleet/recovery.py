@@ -10,7 +10,7 @@ import msgspec
 import psutil
 
 from crawlfleet.client import Client
-from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 LONG_S: Final = 600.0
 PATIENCE_S: Final = 120.0

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 TASK_S: Final = 0.5
 SLOTS: Final = 4

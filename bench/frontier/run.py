@@ -17,7 +17,7 @@ from bench.frontier import redis, served, sqlite
 from bench.frontier.work import KINDS, NEW, Figures
 from bench.machine import Machine, add_wait, await_quiet, machine
 from bench.sheets import Sheet
-from crawlfleet.testing.many_urls import LINKS, PAGES, ManyUrlsReport
+from tests.support.many_urls import LINKS, PAGES, ManyUrlsReport
 
 STORES: Final[Mapping[str, Callable[[str, int, int], Figures]]] = {
     "sqlite": sqlite.measure,
@@ -91,7 +91,7 @@ def made(report: Report) -> list[Sheet]:
 
 
 def _told(store: str, dedup: str, urls: int, console: Console) -> ManyUrlsReport:
-    command = [sys.executable, "-m", "crawlfleet.testing.many_urls", store, dedup, str(urls)]
+    command = [sys.executable, "-m", "tests.support.many_urls", store, dedup, str(urls)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     told = msgspec.json.decode(said.splitlines()[-1], type=ManyUrlsReport)
     console.print(f"{told.store}, {dedup}: {urls:,} URLs in {told.seconds:,.0f} s")

@@ -13,9 +13,9 @@ import uvloop
 
 from bench.frontier.sqlite import measure_floor
 from bench.frontier.work import Figures, rounds_of, rules, work
-from crawlfleet.testing.far_frontier import FarFrontier
-from crawlfleet.testing.local_fleet import LocalFleet, running
-from crawlfleet.testing.many_urls import fill
+from tests.support.far_frontier import FarFrontier
+from tests.support.local_fleet import LocalFleet, running
+from tests.support.many_urls import fill
 
 PATIENCE = {
     "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "60",

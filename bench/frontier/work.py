@@ -13,7 +13,7 @@ import psutil
 
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, Link
 from crawlfleet.ports.frontier.frontier import Frontier
-from crawlfleet.testing.many_urls import HOSTS, LINKS, PAGES, START, WORKER, link, visits
+from tests.support.many_urls import HOSTS, LINKS, PAGES, START, WORKER, link, visits
 
 NEW: Final = 1
 KINDS: Final = ("unlimited", "limited depth", "bloom")

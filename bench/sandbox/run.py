@@ -16,7 +16,7 @@ from bench.machine import Machine, add_wait, await_quiet, machine
 from bench.sandbox.starts import Starts, measure_starts
 from bench.sheets import Sheet, show
 from crawlfleet.model.isolation import Isolation, Layer
-from crawlfleet.testing.cells import (
+from tests.support.cells import (
     CpuShare,
     DownloadRate,
     MemoryDeath,
@@ -27,7 +27,7 @@ from crawlfleet.testing.cells import (
     sandbox_in,
     tree_gone_s,
 )
-from crawlfleet.testing.confined_pool import Residue, measure_residue
+from tests.support.confined_pool import Residue, measure_residue
 
 CORES: Final = (0.5, 0.25)
 TREE: Final = 50

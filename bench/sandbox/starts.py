@@ -14,8 +14,8 @@ import msgspec
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.ports.sandbox import Cell, CellOrder
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.testing.cells import sandbox_in
-from crawlfleet.testing.confined_pool import NOTHING, SPARES, pool_with
+from tests.support.cells import sandbox_in
+from tests.support.confined_pool import NOTHING, SPARES, pool_with
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 

@@ -15,7 +15,7 @@ from bench.spread.ours import asked
 from bench.spread.turn import Item, Turn, judged
 from bench.tasks.processes import Cost, Program, cpu_s
 from crawlfleet.testing.known_site import ServedSite
-from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 
 VENV: Final = FOLDER / "peers-spread"
 PACKAGES: Final = (

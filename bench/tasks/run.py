@@ -21,7 +21,7 @@ from bench.peers import Missing
 from bench.tasks import floor, measures, setup, tables
 from bench.tasks.figures import Measured, Report, Round, summed_up
 from bench.tasks.systems import POSTGRES_STORE, SYSTEMS, Site, System, opened, stop_workers
-from crawlfleet.testing.servers import PostgresServer
+from tests.support.servers import PostgresServer
 
 SINGLE_SHARE: Final = 0.1
 """Of the tasks is submitted one by one, the rest in bulk."""

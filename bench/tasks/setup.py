@@ -18,7 +18,7 @@ from rich.console import Console
 
 from bench.peers import FOLDER, Missing, prepare
 from bench.tasks.processes import Program, free_port
-from crawlfleet.testing.servers import PostgresServer, ServerMissing, find_postgres, postgres_server
+from tests.support.servers import PostgresServer, ServerMissing, find_postgres, postgres_server
 
 VENV: Final = FOLDER / "peers"
 PACKAGES: Final = (

@@ -19,8 +19,8 @@ import psutil
 
 from bench.tasks.processes import Conversation, Program, free_port
 from bench.tasks.setup import VENV, redis_server
-from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
-from crawlfleet.testing.servers import PostgresServer
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
+from tests.support.servers import PostgresServer
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.servers import PostgresServer, RedisServer, postgres_server, redis_server
+from tests.support.servers import PostgresServer, RedisServer, postgres_server, redis_server
 from tests.adapters.schemas import Schemas
 
 # Children that are to be killed start from one process that has these imported, and what they bring

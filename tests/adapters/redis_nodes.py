@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Iterator
 
-from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 
 SLOTS = 16_384
 READY_S = 30.0

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from crawlfleet.testing.servers import PostgresServer
+from tests.support.servers import PostgresServer
 
 
 class Schemas:

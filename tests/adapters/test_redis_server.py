@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.servers import redis_server
+from tests.support.servers import redis_server
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from crawlfleet.compose.by_url import open_store
 from crawlfleet.compose.master import control_plane
 from crawlfleet.model.key import Role
 from crawlfleet.model.settings import Settings
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 ADMIN: Final = "(the admin's key)"
 ANSWER_WITHIN_S: Final = 30.0

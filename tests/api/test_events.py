@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from crawlfleet.errors import MasterUnreachable, Unauthenticated
-from crawlfleet.testing.local_fleet import LocalFleet
+from tests.support.local_fleet import LocalFleet
 from tests.api.plain_http import Master, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api events")]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cli administration")]
 

@@ -15,7 +15,7 @@ import typer
 from typer.testing import Result
 
 from crawlfleet.cli.shell.arguments import parse_span
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 RENEWED_WITHIN_S = 60.0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.client import Client
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("client guide"), pytest.mark.timeout(300)]
 

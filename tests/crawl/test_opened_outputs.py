@@ -23,7 +23,7 @@ import asyncpg
 import pandas as pd
 import pytest
 
-from crawlfleet.testing.servers import postgres_server
+from tests.support.servers import postgres_server
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request
 
 from crawlfleet.client.blocking import BlockingClient
 from crawlfleet.testing.demo_shop import ServedShop
-from crawlfleet.testing.local_fleet import LocalFleet
+from tests.support.local_fleet import LocalFleet
 from tests.code_archives import packed
 
 PATIENCE_MS: Final = 30_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from crawlfleet.testing.browser import chromium
+from tests.support.browser import chromium
 from tests.dashboard.browsing import Ground, Window, ground
 
 

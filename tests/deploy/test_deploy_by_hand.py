@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import trustme
 
-from crawlfleet.testing.local_fleet import free_port
+from tests.support.local_fleet import free_port
 from tests.deploy.deploy_files import container, pod, services
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite
-from crawlfleet.testing.local_fleet import LocalFleet
+from tests.support.local_fleet import LocalFleet
 
 PROJECT = Path(__file__).parent / "scrapy_project"
 DELAY_S, CRAWL_DELAY_S = 0.1, 0.3

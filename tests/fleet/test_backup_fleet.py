@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.testing.local_fleet import LocalFleet, running
-from crawlfleet.testing.servers import PostgresServer, postgres_server
+from tests.support.local_fleet import LocalFleet, running
+from tests.support.servers import PostgresServer, postgres_server
 from tests.sampling import SOAK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -17,7 +17,7 @@ import pytest
 from crawlfleet.client import Client
 from crawlfleet.testing.demo_shop.server import Counter, Shop
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 from tests.code_archives import packed
 from tests.fleet.spiders_on_fleets import (
     CRAWL_DELAY_S,

@@ -7,7 +7,7 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.model.admin_requests import ClusterView
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -25,7 +25,7 @@ from warcio.archiveiterator import ArchiveIterator
 from crawlfleet.client import Client
 from crawlfleet.errors import Conflict
 from crawlfleet.features.crawls.views import CrawlView
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 from tests.crawl_figures import Truth, assert_shown_everywhere
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.testing.local_fleet import free_port
+from tests.support.local_fleet import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

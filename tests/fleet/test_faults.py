@@ -15,13 +15,13 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.testing.crowds import crowds
-from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
-from crawlfleet.testing.lossy_proxy import LossyProxy
-from crawlfleet.testing.machines import SetClock, filled, network, small_disk, wrong_clock
-from crawlfleet.testing.promises import check_completed_once, submit_sleeps, until_completed
-from crawlfleet.testing.servers import postgres_server
-from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.support.crowds import crowds
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
+from tests.support.lossy_proxy import LossyProxy
+from tests.support.machines import SetClock, filled, network, small_disk, wrong_clock
+from tests.support.promises import check_completed_once, submit_sleeps, until_completed
+from tests.support.servers import postgres_server
+from tests.support.several_masters import SeveralMasters, running_all
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 TASKS = 3_000 if SOAK else 400

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 from crawlfleet.views.executions import LogLineView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("fleet logs")]

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from crawlfleet.client import Client
-from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.support.several_masters import SeveralMasters, running_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

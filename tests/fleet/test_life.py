@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

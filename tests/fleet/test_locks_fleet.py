@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from crawlfleet.client import Client
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 from crawlfleet.testing.lock_suite import Guard
 
 pytestmark = pytest.mark.slow

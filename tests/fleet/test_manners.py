@@ -13,7 +13,7 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 if SOAK else 240)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.support.several_masters import SeveralMasters, running_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

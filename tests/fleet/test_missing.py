@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.testing.local_fleet import STOCK_SESSION
-from crawlfleet.testing.promises import check_completed_once, submit_sleeps, until_completed
-from crawlfleet.testing.several_masters import SeveralMasters
+from tests.support.local_fleet import STOCK_SESSION
+from tests.support.promises import check_completed_once, submit_sleeps, until_completed
+from tests.support.several_masters import SeveralMasters
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 KILLS = 40 if SOAK else 6

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.local_fleet import LocalFleet, running
-from crawlfleet.testing.promises import check_completed_once, submit_sleeps
-from crawlfleet.testing.servers import PostgresServer, postgres_server
+from tests.support.local_fleet import LocalFleet, running
+from tests.support.promises import check_completed_once, submit_sleeps
+from tests.support.servers import PostgresServer, postgres_server
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 TASKS = 5_000 if SOAK else 600

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
-from crawlfleet.testing.local_fleet import LocalFleet, free_port, running
+from tests.support.local_fleet import LocalFleet, free_port, running
 from tests.cli.terminal import (
     CTRL_C,
     Terminal,

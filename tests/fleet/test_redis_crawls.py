@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from crawlfleet.testing.servers import RedisServer, redis_server
-from crawlfleet.testing.several_masters import SeveralMasters
+from tests.support.servers import RedisServer, redis_server
+from tests.support.several_masters import SeveralMasters
 from tests.crawl_figures import assert_shown_everywhere, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 from tests.fleet.test_shared_frontier import (

@@ -11,8 +11,8 @@ import pytest
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.features.schedules.views import FiringView
-from crawlfleet.testing.servers import postgres_server
-from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.support.servers import postgres_server
+from tests.support.several_masters import SeveralMasters, running_all
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 KILLS = 30 if SOAK else 3

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.xdist_group("secrets")]
 VALUE = "hunter2-but-rather-longer"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.promises import check_completed_once, submit_sleeps, until_completed
-from crawlfleet.testing.servers import PostgresServer, postgres_server
-from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.support.promises import check_completed_once, submit_sleeps, until_completed
+from tests.support.servers import PostgresServer, postgres_server
+from tests.support.several_masters import SeveralMasters, running_all
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 TASKS = 5_000 if SOAK else 800

@@ -15,7 +15,7 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.support.several_masters import SeveralMasters, running_all
 from tests.crawl_figures import assert_shown_everywhere, assert_used, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 

@@ -13,7 +13,7 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.errors import InvalidRequest
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 from tests.fleet.crawls_on_fleets import has_ended, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.xdist_group("sinks")]

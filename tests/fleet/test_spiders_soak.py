@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 from tests.fleet.spiders_on_fleets import (
     DELAY_S,
     PROJECT,

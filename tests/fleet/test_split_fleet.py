@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 from crawlfleet.views.tasks import TaskView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from crawlfleet.testing.several_masters import SeveralMasters
+from tests.support.several_masters import SeveralMasters
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 from tests.fleet.test_redis_crawls import on_redis
 from tests.fleet.test_shared_frontier import (

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from crawlfleet.client import Client
 from crawlfleet.errors import ConfigError, CrawlfleetError, MasterUnreachable
-from crawlfleet.testing.local_fleet import free_port
+from tests.support.local_fleet import free_port
 from crawlfleet.tls import ServerCertificate, Trust, pin_of, with_pin
 
 slow = pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.features.webhooks.rules.signing import is_signed
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 KILLS = 20 if SOAK else 2

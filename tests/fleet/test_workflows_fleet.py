@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.testing.demo_shop.server import Counter, Shop
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("workflows")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "workflows" / "shop.yaml"

@@ -35,7 +35,7 @@ from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.kernel import syscalls
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.testing.cells import offer_of, run_in_cell
+from tests.support.cells import offer_of, run_in_cell
 from tests.sandbox import attempts
 
 PROGRAM: Final = str(Path(attempts.__file__).resolve())

@@ -19,7 +19,7 @@ import msgspec
 from crawlfleet.core.isolation import choose
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.sandbox import probe
-from crawlfleet.testing.cells import (
+from tests.support.cells import (
     CpuShare,
     MemoryDeath,
     cpu_shares,
@@ -27,7 +27,7 @@ from crawlfleet.testing.cells import (
     sandbox_in,
     tree_gone_s,
 )
-from crawlfleet.testing.confined_pool import measure_residue
+from tests.support.confined_pool import measure_residue
 from tests.sandbox.escapes import outcomes_as
 
 KERNELS: Final = ("linux.uml", "linux")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.model.bundle import BundleRef
-from crawlfleet.testing.cells import offer_of, sandbox_in
+from tests.support.cells import offer_of, sandbox_in
 from crawlfleet.worker.code.bytecode import OUTPUT, Bytecode
 from crawlfleet.worker.code.environments import Environment, Environments
 from tests.code_archives import packed

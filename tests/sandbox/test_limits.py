@@ -25,7 +25,7 @@ from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe, users
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.testing.cells import (
+from tests.support.cells import (
     CellRun,
     DownloadRate,
     Ear,
@@ -40,7 +40,7 @@ from crawlfleet.testing.cells import (
     runs,
     tree_gone_s,
 )
-from crawlfleet.testing.confined_pool import measure_residue
+from tests.support.confined_pool import measure_residue
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 

@@ -15,7 +15,7 @@ from crawlfleet.model.isolation import Level
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.users import SHARED_UID, UserPool
-from crawlfleet.testing.cells import Ear, offer_of, run_in_cell, sandbox_in, script
+from tests.support.cells import Ear, offer_of, run_in_cell, sandbox_in, script
 
 slow = [
     pytest.mark.slow,

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from crawlfleet.testing.many_urls import ManyUrlsReport
+from tests.support.many_urls import ManyUrlsReport
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200 if SOAK else 120)]
@@ -27,7 +27,7 @@ spares anything."""
 
 
 def told(store: str, dedup: str) -> ManyUrlsReport:
-    command = [sys.executable, "-m", "crawlfleet.testing.many_urls", store, dedup, str(URLS)]
+    command = [sys.executable, "-m", "tests.support.many_urls", store, dedup, str(URLS)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     found = msgspec.json.decode(said.splitlines()[-1], type=ManyUrlsReport)
     print(f"\n{msgspec.json.format(msgspec.json.encode(found)).decode()}")

@@ -10,9 +10,9 @@ import pytest
 
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.ports.frontier.frontier import Frontier
-from crawlfleet.testing.far_frontier import FarFrontier
+from tests.support.far_frontier import FarFrontier
 from crawlfleet.testing.frontier_suite import FrontierSuite
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.support.local_fleet import LocalFleet, running
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("served frontier")]

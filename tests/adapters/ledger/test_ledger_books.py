@@ -15,7 +15,7 @@ from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 from crawlfleet.model.wire.politeness import LedgerAsk, Pause
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.testing.ledger_suite import POLITE, LedgerBookSuite, say, want
-from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 
 HOUR = LedgerAsk(pauses=(Pause(key="host:a", for_s=3600.0, why="429"),))
 

@@ -17,7 +17,7 @@ from crawlfleet.adapters.store.sqlite.store import SqliteStore
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.crawl.frontier import FrontierRules, Link
 from crawlfleet.ports.store import Change
-from crawlfleet.testing.machines import filled, small_disk
+from tests.support.machines import filled, small_disk
 from crawlfleet.testing.store_suite.samples import make_event
 
 Fault = Callable[[Path], None]

@@ -11,7 +11,7 @@ from crawlfleet.crawl.extract.page_reader import PageReader
 from crawlfleet.crawl.fetch.charset import to_utf8
 from crawlfleet.crawl.fetch.legacy_charsets import decode
 from crawlfleet.model.crawl.reading import Reading
-from crawlfleet.testing.browser import chromium
+from tests.support.browser import chromium
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import OddSite, crawl, odd_site
 

@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from crawlfleet.testing.servers import ServerMissing
-
 KINDS: Final = ("good", "expired", "wrong-host", "self-signed")
 _AUTHORITY: Final = """
 [ca]
@@ -25,13 +23,17 @@ commonName = supplied
 """
 
 
+class OpensslMissing(Exception):
+    """The program openssl, which makes the certificates, is not installed."""
+
+
 class Certificates:
     """An authority of the zoo's own, and what it signed (or not). Needs the openssl program."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         if shutil.which("openssl") is None:
-            raise ServerMissing("openssl is not installed; on Debian: apt-get install openssl")
+            raise OpensslMissing("openssl is not installed; on Debian: apt-get install openssl")
         self._prepare()
 
     @property
@@ -90,4 +92,4 @@ class Certificates:
             timeout=60,
         )
         if done.returncode:
-            raise ServerMissing(f"openssl {arguments[0]} failed: {done.stderr[-500:]}")
+            raise OpensslMissing(f"openssl {arguments[0]} failed: {done.stderr[-500:]}")

@@ -28,7 +28,7 @@ from crawlfleet.model.crawl.frontier import (
 from crawlfleet.model.crawl.frontier_place import FrontierPlace, PlaceState
 from crawlfleet.ports.frontier.checkpoint import Portion
 from crawlfleet.testing.frontier_suite.harness import NOW, link, retry, visit
-from crawlfleet.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 CRAWLS = 200 if SOAK else 1

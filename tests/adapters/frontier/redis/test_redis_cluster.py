@@ -13,7 +13,7 @@ from crawlfleet.errors import ConfigError
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite import FrontierSuite
-from crawlfleet.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 from tests.adapters.redis_crawlers import Journal, Web, check_books, crawl
 from tests.adapters.redis_nodes import redis_cluster
 

@@ -10,7 +10,7 @@ from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
-from crawlfleet.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 
 CRAWLS = 500 if os.environ.get("CRAWLFLEET_SOAK") else 25
 

@@ -14,7 +14,7 @@ from crawlfleet.adapters.frontier.redis.connection import Line
 from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 from crawlfleet.errors import FrontierLost
 from crawlfleet.model.crawl.frontier import FrontierRules
-from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 from tests.adapters.redis_crawlers import Journal, Web, check_books, crawl
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     paths,
     visit,
 )
-from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 
 pytestmark = pytest.mark.slow
 

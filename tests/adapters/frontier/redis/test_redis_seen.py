@@ -17,7 +17,7 @@ from crawlfleet.adapters.frontier.redis.records import word
 from crawlfleet.adapters.frontier.redis.seen import FIRST_ERROR
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.testing.frontier_suite.harness import NOW, commit, lease, link, visit
-from crawlfleet.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 
 pytestmark = pytest.mark.slow
 

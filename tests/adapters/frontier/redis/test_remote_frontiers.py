@@ -38,7 +38,7 @@ from crawlfleet.model.wire.frontier import (
 )
 from crawlfleet.model.wire.output import Segment
 from crawlfleet.testing.frontier_suite.harness import NOW, A, commit, lease, link, links, visit
-from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 
 pytestmark = pytest.mark.slow
 RULES = FrontierRules(dedup_capacity=1_000_000)

@@ -16,7 +16,7 @@ from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl.extraction import Item
 from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.ports.sink import PageRecord, Sink
-from crawlfleet.testing.servers import PostgresServer
+from tests.support.servers import PostgresServer
 from tests.adapters.schemas import Schemas
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from crawlfleet.adapters.store.sql import migrations
 from crawlfleet.adapters.store.sql.migrations import HEAD, SCRIPTS
 from crawlfleet.errors import StoreTooNew, StoreUnavailable
 from crawlfleet.ports.store import Change
-from crawlfleet.testing.servers import PostgresServer
+from tests.support.servers import PostgresServer
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
 from tests.adapters.store.sqlite.test_migrations import tomorrow

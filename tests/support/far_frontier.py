@@ -18,7 +18,7 @@ from crawlfleet.model.wire.node_protocol import (
     ReportBatch,
     ReportKind,
 )
-from crawlfleet.testing.local_fleet import LocalFleet
+from tests.support.local_fleet import LocalFleet
 
 
 def crawl_with(rules: FrontierRules) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import psutil  # type: ignore[import-untyped]
 
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.testing.local_fleet import free_port
+from tests.support.local_fleet import free_port
 
 LAST_WORDS: Final = 5_000
 """So many characters of a log are printed after a failure."""

@@ -13,7 +13,7 @@ from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.sandbox import Sandbox
 from crawlfleet.sandbox.launcher import LocalSandbox
-from crawlfleet.testing.cells import Leavings, left_since, look_around, sandbox_in
+from tests.support.cells import Leavings, left_since, look_around, sandbox_in
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 

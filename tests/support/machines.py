@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from crawlfleet.testing.servers import ServerMissing
+from tests.support.servers import ServerMissing
 
 FAKETIME: Final = "/usr/lib/*/faketime/libfaketime.so.1"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from crawlfleet.testing.local_fleet import LocalFleet
+from tests.support.local_fleet import LocalFleet
 
 Process = subprocess.Popen[str]
 
@@ -66,7 +66,7 @@ def crowds(fleet: LocalFleet, processes: int) -> Iterator[Crowds]:
         with (fleet.folder / "crowd.log").open("ab") as log:
             for _ in range(processes):
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "crawlfleet.testing.crowd"],
+                    [sys.executable, "-m", "tests.support.crowd"],
                     env=environment,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """Very many URLs, told to a frontier twice: what that takes, and how often it errs.
 
-`python -m crawlfleet.testing.many_urls sqlite|redis exact|bloom URLS` prints the figures as JSON;
+`python -m tests.support.many_urls sqlite|redis exact|bloom URLS` prints the figures as JSON;
 `set fingerprints|urls` are those of a plain set on Redis, to compare. A process of its own, since
 its memory is one of the figures.
 """
@@ -29,7 +29,7 @@ from crawlfleet.model.crawl.frontier import (
 )
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.ports.frontier.frontier import Frontier
-from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 
 HOSTS: Final = 50
 PAGES: Final = 400
@@ -270,7 +270,7 @@ def _folder() -> Iterator[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="crawlfleet.testing.many_urls", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tests.support.many_urls", description=__doc__)
     parser.add_argument("store", choices=("sqlite", "redis", "set"))
     parser.add_argument("dedup", choices=("exact", "bloom", "fingerprints", "urls"))
     parser.add_argument("urls", type=int)

@@ -1,0 +1,1 @@
+"""Fleets, servers and machines for the tests and benchmarks of this tree."""
