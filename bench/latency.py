@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 from rich.table import Table
-
 from tests.support.local_fleet import LocalFleet, running
 
 

@@ -21,13 +21,13 @@ import msgspec
 import psutil  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, CDPSession, Page
 from rich.console import Console
+from tests.support.browser import chromium
+from tests.support.local_fleet import LocalFleet
 
 import crawlfleet
 from bench.machine import Machine, machine
 from bench.sheets import Sheet, show
 from crawlfleet.client.blocking import BlockingClient
-from tests.support.browser import chromium
-from tests.support.local_fleet import LocalFleet
 
 BUILT: Final = Path(crawlfleet.__file__).parent / "dashboard" / "dist"
 TASKS: Final = 100_000

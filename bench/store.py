@@ -26,6 +26,7 @@ import uvloop
 from msgspec.structs import replace
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
+from tests.support.servers import PostgresServer, postgres_server
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.adapters.store.postgres import statements
@@ -37,7 +38,6 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.ids import make_id
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
 from crawlfleet.ports.store import Change, Store
-from tests.support.servers import PostgresServer, postgres_server
 
 PAYLOAD = msgspec.Raw(b'{"url":"https://example.org/","note":"' + b"x" * 260 + b'"}')
 RESULT = msgspec.Raw(b'{"success":true,"pages":1}')

@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
+from tests.support.local_fleet import LocalFleet, running
 
 from crawlfleet.cli.fleet.demo import demo_batch
 from crawlfleet.cli.fleet.status_table import LiveTable
 from crawlfleet.testing.demo_shop import ServedShop
-from tests.support.local_fleet import LocalFleet, running
 
 IMAGE = Path(__file__).with_name("images") / "up.svg"
 

@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 import psutil
-
-from crawlfleet.client import Client
 from tests.support.crowd import TASK_TYPE
 from tests.support.crowds import Crowds, crowds
 from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
+
+from crawlfleet.client import Client
 
 BATCHES_A_SECOND: Final = 20
 TASK_S: Final = 0.05

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 import psutil
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 from crawlfleet.client import Client
-from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 LONG_S: Final = 600.0
 PATIENCE_S: Final = 120.0

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-
 from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 TASK_S: Final = 0.5

@@ -12,13 +12,13 @@ import msgspec
 import psutil
 import uvloop
 from redis import asyncio as aio
+from tests.support.many_urls import PAGES, fill, link
+from tests.support.servers import RedisServer, redis_server
 
 from bench.frontier.sqlite import Floor
 from bench.frontier.work import Figures, cpu_s, make_batch, rounds_of, rules, work
 from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 from crawlfleet.model.crawl.frontier import Link
-from tests.support.many_urls import PAGES, fill, link
-from tests.support.servers import RedisServer, redis_server
 
 FLOOR = """
 local q, seen, out = KEYS[1] .. ':q', KEYS[1] .. ':u', KEYS[1] .. ':l'

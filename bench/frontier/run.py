@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 from rich.console import Console
+from tests.support.many_urls import LINKS, PAGES, ManyUrlsReport
 
 from bench import sheets
 from bench.frontier import redis, served, sqlite
 from bench.frontier.work import KINDS, NEW, Figures
 from bench.machine import Machine, add_wait, await_quiet, machine
 from bench.sheets import Sheet
-from tests.support.many_urls import LINKS, PAGES, ManyUrlsReport
 
 STORES: Final[Mapping[str, Callable[[str, int, int], Figures]]] = {
     "sqlite": sqlite.measure,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 import uvloop
-
-from bench.frontier.sqlite import measure_floor
-from bench.frontier.work import Figures, rounds_of, rules, work
 from tests.support.far_frontier import FarFrontier
 from tests.support.local_fleet import LocalFleet, running
 from tests.support.many_urls import fill
+
+from bench.frontier.sqlite import measure_floor
+from bench.frontier.work import Figures, rounds_of, rules, work
 
 PATIENCE = {
     "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "60",

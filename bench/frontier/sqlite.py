@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import msgspec
 import psutil
 import uvloop
+from tests.support.many_urls import HOSTS, PAGES, START, fill, link
 
 from bench.frontier.work import Figures, make_batch, rounds_of, rules, work
 from crawlfleet.adapters.frontier.packing import queue_key
 from crawlfleet.adapters.frontier.sql import PRAGMAS, SCHEMA
 from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
-from tests.support.many_urls import HOSTS, PAGES, START, fill, link
 
 
 class Floor(NamedTuple):

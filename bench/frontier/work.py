@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 import psutil
+from tests.support.many_urls import HOSTS, LINKS, PAGES, START, WORKER, link, visits
 
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, Link
 from crawlfleet.ports.frontier.frontier import Frontier
-from tests.support.many_urls import HOSTS, LINKS, PAGES, START, WORKER, link, visits
 
 NEW: Final = 1
 KINDS: Final = ("unlimited", "limited depth", "bloom")

@@ -11,11 +11,6 @@ from typing import Final
 
 import msgspec
 from rich.console import Console
-
-from bench.machine import Machine, add_wait, await_quiet, machine
-from bench.sandbox.starts import Starts, measure_starts
-from bench.sheets import Sheet, show
-from crawlfleet.model.isolation import Isolation, Layer
 from tests.support.cells import (
     CpuShare,
     DownloadRate,
@@ -28,6 +23,11 @@ from tests.support.cells import (
     tree_gone_s,
 )
 from tests.support.confined_pool import Residue, measure_residue
+
+from bench.machine import Machine, add_wait, await_quiet, machine
+from bench.sandbox.starts import Starts, measure_starts
+from bench.sheets import Sheet, show
+from crawlfleet.model.isolation import Isolation, Layer
 
 CORES: Final = (0.5, 0.25)
 TREE: Final = 50

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from tests.support.cells import sandbox_in
+from tests.support.confined_pool import NOTHING, SPARES, pool_with
 
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.ports.sandbox import Cell, CellOrder
 from crawlfleet.sandbox.launcher import LocalSandbox
-from tests.support.cells import sandbox_in
-from tests.support.confined_pool import NOTHING, SPARES, pool_with
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from tests.support.servers import redis_server
 
 from bench.spread import ours, theirs
 from bench.spread.turn import Turn
 from crawlfleet.testing.known_site import ServedSite
-from tests.support.servers import redis_server
 
 Work = Callable[[ServedSite, Path, int, int, int | None], Turn]
 """Crawl a site in a folder with so many processes and so many requests to a host at once; and

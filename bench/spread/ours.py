@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 import psutil
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 from bench.spread.turn import Item, Turn, judged
 from bench.tasks.processes import Cost, cpu_s
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
-from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
 
 LONGEST_S: Final = 900.0
 ENDED: Final = frozenset({"completed", "failed", "cancelled", "timeout"})

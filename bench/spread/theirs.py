@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 import psutil
+from tests.support.servers import RedisServer, redis_server
 
 from bench.crawl.crawlers import PROGRAMS as SCRAPY_PROGRAMS
 from bench.peers import FOLDER
@@ -15,7 +16,6 @@ from bench.spread.ours import asked
 from bench.spread.turn import Item, Turn, judged
 from bench.tasks.processes import Cost, Program, cpu_s
 from crawlfleet.testing.known_site import ServedSite
-from tests.support.servers import RedisServer, redis_server
 
 VENV: Final = FOLDER / "peers-spread"
 PACKAGES: Final = (

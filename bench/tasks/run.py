@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 from rich.console import Console
+from tests.support.servers import PostgresServer
 
 from bench import sheets
 from bench.machine import add_wait, await_quiet, first_line, machine
@@ -21,7 +22,6 @@ from bench.peers import Missing
 from bench.tasks import floor, measures, setup, tables
 from bench.tasks.figures import Measured, Report, Round, summed_up
 from bench.tasks.systems import POSTGRES_STORE, SYSTEMS, Site, System, opened, stop_workers
-from tests.support.servers import PostgresServer
 
 SINGLE_SHARE: Final = 0.1
 """Of the tasks is submitted one by one, the rest in bulk."""

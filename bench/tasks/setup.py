@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from tests.support.servers import PostgresServer, ServerMissing, find_postgres, postgres_server
 
 from bench.peers import FOLDER, Missing, prepare
 from bench.tasks.processes import Program, free_port
-from tests.support.servers import PostgresServer, ServerMissing, find_postgres, postgres_server
 
 VENV: Final = FOLDER / "peers"
 PACKAGES: Final = (

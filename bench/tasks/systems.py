@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 import psutil
+from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
+from tests.support.servers import PostgresServer
 
 from bench.tasks.processes import Conversation, Program, free_port
 from bench.tasks.setup import VENV, redis_server
-from tests.support.local_fleet import STOCK_SESSION, LocalFleet, running
-from tests.support.servers import PostgresServer
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import PostgresServer, RedisServer, postgres_server, redis_server
 from tests.adapters.schemas import Schemas
+from tests.support.servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 # Children that are to be killed start from one process that has these imported, and what they bring
 # along. Our own names would be in its command line, by which other tests tell the processes of a

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from crawlfleet.errors import MasterUnreachable, Unauthenticated
-from tests.support.local_fleet import LocalFleet
 from tests.api.plain_http import Master, started
+from tests.support.local_fleet import LocalFleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api events")]
 

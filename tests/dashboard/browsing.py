@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request
 
 from crawlfleet.client.blocking import BlockingClient
 from crawlfleet.testing.demo_shop import ServedShop
-from tests.support.local_fleet import LocalFleet
 from tests.code_archives import packed
+from tests.support.local_fleet import LocalFleet
 
 PATIENCE_MS: Final = 30_000
 """Longer than anything takes on a busy machine."""

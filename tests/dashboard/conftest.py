@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.browser import chromium
 from tests.dashboard.browsing import Ground, Window, ground
+from tests.support.browser import chromium
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 import trustme
 
-from tests.support.local_fleet import free_port
 from tests.deploy.deploy_files import container, pod, services
+from tests.support.local_fleet import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

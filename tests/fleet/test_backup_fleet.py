@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.sampling import SOAK
 from tests.support.local_fleet import LocalFleet, running
 from tests.support.servers import PostgresServer, postgres_server
-from tests.sampling import SOAK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

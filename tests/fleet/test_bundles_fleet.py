@@ -17,7 +17,6 @@ import pytest
 from crawlfleet.client import Client
 from crawlfleet.testing.demo_shop.server import Counter, Shop
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.local_fleet import LocalFleet, running
 from tests.code_archives import packed
 from tests.fleet.spiders_on_fleets import (
     CRAWL_DELAY_S,
@@ -34,6 +33,7 @@ from tests.fleet.spiders_on_fleets import (
     until_fetched,
 )
 from tests.left_behind import living
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("bundles")]
 

@@ -20,9 +20,9 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.crawl.engine.crawl import Summary
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.local_fleet import LocalFleet, running
 from tests.crawl_figures import assert_summary, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, until
+from tests.support.local_fleet import LocalFleet, running
 from tests.unread_errors import check_told
 
 pytestmark = [

@@ -25,9 +25,9 @@ from warcio.archiveiterator import ArchiveIterator
 from crawlfleet.client import Client
 from crawlfleet.errors import Conflict
 from crawlfleet.features.crawls.views import CrawlView
-from tests.support.local_fleet import LocalFleet, running
 from tests.crawl_figures import Truth, assert_shown_everywhere
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
+from tests.support.local_fleet import LocalFleet, running
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 if SOAK else 240)]

@@ -16,8 +16,8 @@ import trustme
 from crawlfleet.client import Client
 from crawlfleet.client.discovery import Announcement, Discovery
 from crawlfleet.errors import CrawlfleetError
-from tests.support.local_fleet import free_port
 from crawlfleet.tls import Trust, pin_of, with_pin
+from tests.support.local_fleet import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("discovery")]
 

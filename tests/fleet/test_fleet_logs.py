@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import CrawlfleetError
-from tests.support.local_fleet import LocalFleet, running
 from crawlfleet.views.executions import LogLineView
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("fleet logs")]
 

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from crawlfleet.client import Client
-from tests.support.local_fleet import LocalFleet, running
 from crawlfleet.testing.lock_suite import Guard
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parents[2] / "examples" / "executors" / "locked" / "counting.py"

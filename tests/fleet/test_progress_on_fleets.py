@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
-from tests.support.local_fleet import LocalFleet, free_port, running
 from tests.cli.terminal import (
     CTRL_C,
     Terminal,
@@ -20,6 +19,7 @@ from tests.cli.terminal import (
     program,
     surroundings,
 )
+from tests.support.local_fleet import LocalFleet, free_port, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("progress on fleets")]
 

@@ -19,8 +19,6 @@ import psutil
 import pytest
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.servers import RedisServer, redis_server
-from tests.support.several_masters import SeveralMasters
 from tests.crawl_figures import assert_shown_everywhere, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 from tests.fleet.test_shared_frontier import (
@@ -32,6 +30,8 @@ from tests.fleet.test_shared_frontier import (
     truth,
     until_fetched,
 )
+from tests.support.servers import RedisServer, redis_server
+from tests.support.several_masters import SeveralMasters
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if SOAK else 300)]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.servers import RedisServer, postgres_server
-from tests.support.several_masters import SeveralMasters, running_all
 from tests.adapters.redis_nodes import redis_cluster
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 from tests.fleet.test_shared_frontier import fetches, items, parameters, truth, until_fetched
+from tests.support.servers import RedisServer, postgres_server
+from tests.support.several_masters import SeveralMasters, running_all
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 KILLS = 6 if SOAK else 1

@@ -15,9 +15,9 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.several_masters import SeveralMasters, running_all
 from tests.crawl_figures import assert_shown_everywhere, assert_used, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
+from tests.support.several_masters import SeveralMasters, running_all
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200 if SOAK else 300)]

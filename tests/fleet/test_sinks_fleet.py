@@ -13,8 +13,8 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.errors import InvalidRequest
-from tests.support.local_fleet import LocalFleet, running
 from tests.fleet.crawls_on_fleets import has_ended, until
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.xdist_group("sinks")]
 VALUE = "hunter2/but: rather@longer"

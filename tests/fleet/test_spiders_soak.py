@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.local_fleet import LocalFleet, running
 from tests.fleet.spiders_on_fleets import (
     DELAY_S,
     PROJECT,
@@ -26,6 +25,7 @@ from tests.fleet.spiders_on_fleets import (
     share,
     until_fetched,
 )
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [
     pytest.mark.slow,

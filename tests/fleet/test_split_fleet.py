@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from crawlfleet.errors import CrawlfleetError
-from tests.support.local_fleet import LocalFleet, running
 from crawlfleet.views.tasks import TaskView
+from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 URLS = 120

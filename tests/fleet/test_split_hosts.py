@@ -8,7 +8,6 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.several_masters import SeveralMasters
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 from tests.fleet.test_redis_crawls import on_redis
 from tests.fleet.test_shared_frontier import (
@@ -19,6 +18,7 @@ from tests.fleet.test_shared_frontier import (
     truth,
     until_fetched,
 )
+from tests.support.several_masters import SeveralMasters
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 AT_ONCE = 8

@@ -10,10 +10,10 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.local_fleet import LocalFleet, running
-from tests.support.several_masters import SeveralMasters, running_all
 from tests.crawl.crawling import Command
 from tests.handled_signals import handled
+from tests.support.local_fleet import LocalFleet, running
+from tests.support.several_masters import SeveralMasters, running_all
 
 pytestmark = pytest.mark.slow
 

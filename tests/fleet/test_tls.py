@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from crawlfleet.client import Client
 from crawlfleet.errors import ConfigError, CrawlfleetError, MasterUnreachable
-from tests.support.local_fleet import free_port
 from crawlfleet.tls import ServerCertificate, Trust, pin_of, with_pin
+from tests.support.local_fleet import free_port
 
 slow = pytest.mark.slow
 JOIN = secrets.token_hex(32)

@@ -35,8 +35,8 @@ from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.kernel import syscalls
 from crawlfleet.sandbox.launcher import LocalSandbox
-from tests.support.cells import offer_of, run_in_cell
 from tests.sandbox import attempts
+from tests.support.cells import offer_of, run_in_cell
 
 PROGRAM: Final = str(Path(attempts.__file__).resolve())
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "escapes.md"

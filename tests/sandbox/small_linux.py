@@ -19,6 +19,7 @@ import msgspec
 from crawlfleet.core.isolation import choose
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.sandbox import probe
+from tests.sandbox.escapes import outcomes_as
 from tests.support.cells import (
     CpuShare,
     MemoryDeath,
@@ -28,7 +29,6 @@ from tests.support.cells import (
     tree_gone_s,
 )
 from tests.support.confined_pool import measure_residue
-from tests.sandbox.escapes import outcomes_as
 
 KERNELS: Final = ("linux.uml", "linux")
 SAYS: Final = "SEEN "

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.model.bundle import BundleRef
-from tests.support.cells import offer_of, sandbox_in
 from crawlfleet.worker.code.bytecode import OUTPUT, Bytecode
 from crawlfleet.worker.code.environments import Environment, Environments
 from tests.code_archives import packed
+from tests.support.cells import offer_of, sandbox_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 

@@ -21,9 +21,9 @@ from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
-from tests.support.cells import Ear, look_around, offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
+from tests.support.cells import Ear, look_around, offer_of, sandbox_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 

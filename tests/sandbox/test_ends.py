@@ -13,9 +13,9 @@ from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.launcher import LocalSandbox
-from tests.support.cells import offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
+from tests.support.cells import offer_of, sandbox_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 

@@ -13,9 +13,9 @@ from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
-from tests.support.cells import offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
+from tests.support.cells import offer_of, sandbox_in
 
 pytestmark = pytest.mark.slow
 

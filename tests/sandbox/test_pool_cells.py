@@ -21,9 +21,9 @@ from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import Provision
 from crawlfleet.sandbox.folder import SandboxFolder
 from crawlfleet.sandbox.launcher import LocalSandbox
-from tests.support.cells import offer_of
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
+from tests.support.cells import offer_of
 
 pytestmark = pytest.mark.slow
 

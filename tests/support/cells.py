@@ -232,13 +232,13 @@ async def tree_gone_s(sandbox: LocalSandbox, processes: int) -> float:
     cell, ear = await sandbox.start(script(GROVE, processes), Ear)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while ear.output[1].count(b"\n") < processes:  # noqa: ASYNC110 (no one tells)
+            while ear.output[1].count(b"\n") < processes:
                 await asyncio.sleep(CHECK_INTERVAL_S)
         tree = psutil.Process(cell.get_pid()).children(recursive=True)
         assert len(tree) >= processes
         began = time.monotonic()
         clearing = asyncio.create_task(cell.clear())
-        while any(map(runs, tree)):  # noqa: ASYNC110 (no one tells)
+        while any(map(runs, tree)):
             await asyncio.sleep(CHECK_INTERVAL_S)
         took_s = time.monotonic() - began
         await clearing
@@ -326,7 +326,7 @@ def look_around(folder: Path, key: str) -> Leavings:
         files=frozenset(
             [
                 *_below(folder, "*"),
-                *map(str, Path("/tmp").glob(f"crawlfleet.{key}.*")),  # noqa: S108
+                *map(str, Path("/tmp").glob(f"crawlfleet.{key}.*")),
                 *map(str, Path(tempfile.gettempdir()).glob(f"crawlfleet.{key}.*")),
             ]
         ),

@@ -13,9 +13,9 @@ from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.sandbox import Sandbox
 from crawlfleet.sandbox.launcher import LocalSandbox
-from tests.support.cells import Leavings, left_since, look_around, sandbox_in
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
+from tests.support.cells import Leavings, left_since, look_around, sandbox_in
 
 SPARES: Final = SandboxSettings().spare_cells
 PAUSE_S: Final = 0.1

@@ -53,7 +53,7 @@ class LocalFleet:
         command = [sys.executable, "-m", "crawlfleet", "up", "--port", str(self.port)]
         command += ["--data", str(self.folder), "--workers", str(self._workers)]
         with (self.folder / "up.log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 (our own program)
+            self._process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 

@@ -124,4 +124,4 @@ def _demand_root(what: str) -> None:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)  # noqa: S603
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)

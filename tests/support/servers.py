@@ -30,8 +30,8 @@ WATCH: Final = 'read -r _; kill -QUIT "$0"'
 WATCH_REDIS: Final = 'read -r _; kill -KILL "$0"'
 POSTGRES_FOLDERS: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/bin")
 """Where distributions hide the programs of the server, which are not on the path."""
-DISK: Final = "/tmp"  # noqa: S108 (here and below: the folders in them are private)
-MEMORY: Final = "/dev/shm"  # noqa: S108
+DISK: Final = "/tmp"
+MEMORY: Final = "/dev/shm"
 MEMORY_BYTES: Final = 2 << 30
 POSTGRES_SETTINGS: Final = {
     "max_connections": "50",
@@ -117,7 +117,7 @@ class PostgresServer:
         for name, value in self._settings.items():
             command += ["-c", f"{name}={value}"]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 (found above)
+            self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -128,7 +128,7 @@ class PostgresServer:
                 extra_groups=[] if self._account else None,
                 process_group=0,  # Ctrl-C in a terminal is for the tests
             )
-        self._watchdog = subprocess.Popen(  # noqa: S603 (written above)
+        self._watchdog = subprocess.Popen(
             ["/bin/sh", "-c", WATCH, str(self._process.pid)],
             stdin=subprocess.PIPE,
             process_group=0,
@@ -171,7 +171,7 @@ class PostgresServer:
 
     def execute(self, sql: str, database: str = "postgres") -> list[tuple[str, ...]]:
         """The rows that `psql` prints for a statement, as text, behind everybody's back."""
-        done = subprocess.run(  # noqa: S603 (our own statement)
+        done = subprocess.run(
             [
                 *(self._programs / "psql", "--no-psqlrc", "--quiet", "--tuples-only"),
                 *("--no-align", "--field-separator=\t", "--set=ON_ERROR_STOP=1"),
@@ -202,7 +202,7 @@ class PostgresServer:
         if self._account:
             for path in (self.folder, secret):
                 os.chown(path, self._account.pw_uid, self._account.pw_gid)
-        made = subprocess.run(  # noqa: S603 (found above)
+        made = subprocess.run(
             [
                 *(self._programs / "initdb", "--pgdata", self.folder / "data"),
                 *("--username=postgres", f"--pwfile={secret}", "--encoding=UTF8"),
@@ -235,7 +235,7 @@ class PostgresServer:
 
     def _signal_all(self, number: int) -> None:
         # Each child of the postmaster makes a group of its own.
-        children = subprocess.run(  # noqa: S603
+        children = subprocess.run(
             [shutil.which("pgrep") or "pgrep", "-P", str(self.pid)],
             capture_output=True,
             check=False,
@@ -283,7 +283,7 @@ class RedisServer:
         for name, value in self._settings.items():
             command += [f"--{name}", value]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 (found above)
+            self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -291,7 +291,7 @@ class RedisServer:
                 cwd=self.folder,
                 process_group=0,
             )
-        self._watchdog = subprocess.Popen(  # noqa: S603 (written above)
+        self._watchdog = subprocess.Popen(
             ["/bin/sh", "-c", WATCH_REDIS, str(self._process.pid)],
             stdin=subprocess.PIPE,
             process_group=0,

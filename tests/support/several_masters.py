@@ -77,7 +77,7 @@ class SeveralMasters:
             flags = [flag for url in urls for flag in ("--master", url)]
             command = ["worker", *flags, "--name", name, "--data", str(folder)]
         with (self._folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(  # noqa: S603 (our own program)
+            self._processes[name] = subprocess.Popen(
                 [*within, sys.executable, "-m", "crawlfleet", *command],
                 env={**self._environment, **(environment or {})},
                 stdin=subprocess.DEVNULL,

@@ -10,8 +10,8 @@ import pytest
 
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.ports.frontier.frontier import Frontier
-from tests.support.far_frontier import FarFrontier
 from crawlfleet.testing.frontier_suite import FrontierSuite
+from tests.support.far_frontier import FarFrontier
 from tests.support.local_fleet import LocalFleet, running
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))

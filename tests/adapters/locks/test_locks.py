@@ -16,8 +16,8 @@ from crawlfleet.model.wire.locks import Hold
 from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite import LockSuite, SharedLockSuite
 from crawlfleet.testing.lock_suite.harness import must_take
-from tests.support.servers import PostgresServer, RedisServer, redis_server
 from tests.adapters.schemas import Schemas
+from tests.support.servers import PostgresServer, RedisServer, redis_server
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ from crawlfleet.adapters.store.sqlite.store import SqliteStore
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.crawl.frontier import FrontierRules, Link
 from crawlfleet.ports.store import Change
-from tests.support.machines import filled, small_disk
 from crawlfleet.testing.store_suite.samples import make_event
+from tests.support.machines import filled, small_disk
 
 Fault = Callable[[Path], None]
 

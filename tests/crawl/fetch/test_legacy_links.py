@@ -11,9 +11,9 @@ from crawlfleet.crawl.extract.page_reader import PageReader
 from crawlfleet.crawl.fetch.charset import to_utf8
 from crawlfleet.crawl.fetch.legacy_charsets import decode
 from crawlfleet.model.crawl.reading import Reading
-from tests.support.browser import chromium
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import OddSite, crawl, odd_site
+from tests.support.browser import chromium
 
 SITE = "http://site.example"
 BASE = f"<!doctype html><base href='{SITE}/dir/page?b=1'>"

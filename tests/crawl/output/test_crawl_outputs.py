@@ -13,8 +13,8 @@ from crawlfleet.crawl.output.sinks import name_of
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from tests.support.servers import PostgresServer, postgres_server
 from tests.crawl.crawling import Command, lines
+from tests.support.servers import PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="module")

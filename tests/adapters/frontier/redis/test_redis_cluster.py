@@ -13,9 +13,9 @@ from crawlfleet.errors import ConfigError
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite import FrontierSuite
-from tests.support.servers import RedisServer
 from tests.adapters.redis_crawlers import Journal, Web, check_books, crawl
 from tests.adapters.redis_nodes import redis_cluster
+from tests.support.servers import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("redis-cluster")]
 

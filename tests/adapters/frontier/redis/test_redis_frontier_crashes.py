@@ -14,8 +14,8 @@ from crawlfleet.adapters.frontier.redis.connection import Line
 from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 from crawlfleet.errors import FrontierLost
 from crawlfleet.model.crawl.frontier import FrontierRules
-from tests.support.servers import RedisServer, redis_server
 from tests.adapters.redis_crawlers import Journal, Web, check_books, crawl
+from tests.support.servers import RedisServer, redis_server
 
 pytestmark = pytest.mark.slow
 

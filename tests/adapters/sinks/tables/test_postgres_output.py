@@ -16,8 +16,8 @@ from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl.extraction import Item
 from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.ports.sink import PageRecord, Sink
-from tests.support.servers import PostgresServer
 from tests.adapters.schemas import Schemas
+from tests.support.servers import PostgresServer
 
 pytestmark = pytest.mark.slow
 

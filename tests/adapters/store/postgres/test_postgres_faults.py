@@ -22,11 +22,11 @@ from crawlfleet.adapters.store.postgres import connections, errors, statements
 from crawlfleet.adapters.store.postgres.store import PostgresStore
 from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.ports.store import Change
-from tests.support.servers import PostgresServer, postgres_server
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
 from tests.adapters import committer
 from tests.adapters.schemas import Schemas
+from tests.support.servers import PostgresServer, postgres_server
 
 pytestmark = pytest.mark.slow
 

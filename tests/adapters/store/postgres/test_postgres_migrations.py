@@ -13,10 +13,10 @@ from crawlfleet.adapters.store.sql import migrations
 from crawlfleet.adapters.store.sql.migrations import HEAD, SCRIPTS
 from crawlfleet.errors import StoreTooNew, StoreUnavailable
 from crawlfleet.ports.store import Change
-from tests.support.servers import PostgresServer
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
 from tests.adapters.store.sqlite.test_migrations import tomorrow
+from tests.support.servers import PostgresServer
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,6 @@ from crawlfleet.model.node import Session
 from crawlfleet.model.project import Project
 from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store, TaskFilter
-from tests.support.servers import PostgresServer
 from crawlfleet.testing.store_suite import SharedStoreSuite
 from crawlfleet.testing.store_suite.harness import commit_one, is_refused, must
 from crawlfleet.testing.store_suite.samples import (
@@ -34,6 +33,7 @@ from crawlfleet.testing.store_suite.samples import (
     make_task,
 )
 from tests.adapters.schemas import Schemas
+from tests.support.servers import PostgresServer
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""The frontier of a crawl on Redis; see `crawlfleet.backends.frontier.redis`."""
+"""The frontier of a crawl on Redis; see `crawlfleet.adapters.frontier.redis`."""
 
 import asyncio
 import secrets
