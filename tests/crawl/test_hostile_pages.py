@@ -1,7 +1,7 @@
 """Pages made to hurt: none raises, none takes long, none takes much memory.
 
-The limits in seconds are loose, since the machine may be busy; without the cuts each of these
-takes minutes.
+A page may take as long as the reader process gives it, many times what it does take; without the
+cuts each of these takes minutes.
 """
 
 import resource
@@ -18,6 +18,7 @@ from crawlfleet.core import css
 from crawlfleet.core.selectors import make_plan
 from crawlfleet.crawl.cutting import DEEPEST, MOST_TAGS
 from crawlfleet.crawl.discover import Found, Kind
+from crawlfleet.crawl.limited_reader import READ_S, READ_S_PER_MB
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.reading import CUT, PageReader
 from crawlfleet.crawl.searching import find
@@ -80,8 +81,9 @@ def takes_less_than(seconds: float) -> Iterator[None]:
     ],
 )
 def test_a_hostile_page_is_read_in_bounded_time(name: str, reader: PageReader) -> None:
-    with takes_less_than(30):
-        reader.read(PAGES[name], URL)
+    page = PAGES[name]
+    with takes_less_than(READ_S + READ_S_PER_MB * len(page) / 1e6):
+        reader.read(page, URL)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert peak < 3_000_000, f"{peak} kB"
 
