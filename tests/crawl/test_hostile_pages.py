@@ -58,6 +58,7 @@ PAGES = {
     "scripts": b"<script>" * 200_000,
     "json-ld": b'<script type="application/ld+json">' + b"[" * 1_000_000,
     "microdata": b"<p itemscope itemprop=x>" * 50_000,
+    "microdata in pairs": b"<div itemscope><i itemscope itemprop=x></i></div>" * 50_000,
     "svg": b"<svg><g>" * 60_000,
     "entities": b"&amp;" * 2_000_000,
 }

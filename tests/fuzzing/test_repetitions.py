@@ -41,6 +41,8 @@ LEAST_CPU_S: Final = 0.5
 """For measuring on a busy machine."""
 HEADER_BYTES: Final = 65_536
 LONG: Final = 500_000
+LARGEST: Final = 3_000_000
+"""So much shows also what copies again and again, which is quick."""
 
 MARK_UP: Final = (
     "<p>", "<p>x</p>", "<div>", "<div>x", "<b>", "<b><p>", "<a href=/{n}>", "<a href='/{n}'>x</a>",
@@ -212,6 +214,7 @@ CASES: Final = {
     "time to wait": Case(read_wait, NUMBERS, HEADER_BYTES, LEAST_CPU_S),
     "content type": Case(read_content_type, TYPES, HEADER_BYTES, 2.0),
     "charset": Case(read_charset, tuple(product(CHARSETS, BYTES)), LONG, LONG / 1e6 * CPU_S_PER_MB),
+    "charset unknown": Case(to_utf8, BYTES, LARGEST, LARGEST / 1e6 * CPU_S_PER_MB),
     "packed": Case(unpack, (*BYTES, b"a"), LONG, 4 * LONG / 1e6 * CPU_S_PER_MB),
     "archive": Case(read_archive, LINES, LONG, 4.0),
     "item": Case(write_items, TEXTS, LONG, 3.0),
