@@ -117,7 +117,7 @@ def test_a_task_writes_below_the_folder_of_its_node_and_nowhere_else(
 
     asyncio.run(scenario())
     assert [*elsewhere.iterdir()] == []
-    assert (below / "items.csv").read_text() == f"url,title\n{site},import os\n"
+    assert (below / "items.csv").read_text() == f"page_url,title\n{site},import os\n"
     assert (below / "items.jsonl.gz").stat().st_size
     assert (below / "shop.db").stat().st_size
     made = fleet.query("SELECT name FROM sqlite_master WHERE name IN ('x', 'crawlfleet_output')")
