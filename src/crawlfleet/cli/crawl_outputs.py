@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from crawlfleet import config, plugins
+from crawlfleet import plugins
 from crawlfleet.crawl.sinks import ENDINGS, completed, name_of
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl import SinkSpec
@@ -78,6 +78,8 @@ def outputs_of(texts: Sequence[str]) -> tuple[Output, ...]:
 
 def _is_own(path: Path) -> bool:
     """Whether a file is one that a master keeps beside its store."""
+    from crawlfleet import config  # takes a while, and a crawl needs nothing else of it
+
     if path.name == config.PAUSES_NAME:
         return (path.parent / config.STORE_NAME).exists()
     kept = (each for each in path.parents if each.name == config.OUTPUT_NAME)
