@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -40,6 +41,13 @@ def surroundings(home: str, **more: str) -> dict[str, str]:
     return {**kept, "HOME": home, "TERM": "xterm-256color", **more}
 
 
+def _as_terminals_do() -> None:
+    """The terminal is that of the command, and Ctrl-C is heard, whoever runs the tests."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Terminal:
     """A context manager: the command runs while it is entered, and is killed at the end."""
 
@@ -58,7 +66,7 @@ class Terminal:
             stderr=far,
             env=environment,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_as_terminals_do,
         )
         os.close(far)
 
