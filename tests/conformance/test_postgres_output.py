@@ -251,7 +251,7 @@ def test_the_sink_of_a_task_gets_there_by_what_its_url_says(
         run(scenario)
         assert values(postgres, schema) == [1]
     finally:
-        postgres.execute(f"DROP TABLE IF EXISTS {schema}.goods, {schema}.crawlfleet_output")
+        postgres.execute("DROP OWNED BY tasks CASCADE")
         postgres.execute("DROP ROLE tasks")
 
 

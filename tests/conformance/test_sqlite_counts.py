@@ -36,6 +36,10 @@ class Failing:
             self._connection.execute(statement)
         raise sqlite3.OperationalError("disk I/O error")
 
+    @property
+    def total_changes(self) -> int:
+        return self._connection.total_changes
+
     def rollback(self) -> None:
         self._connection.rollback()
 
