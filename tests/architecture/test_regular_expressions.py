@@ -40,6 +40,8 @@ SHORT: Final = {
     "crawlfleet.crawl.fetch.charset._COMMENT": 4_096,
 }
 """How long the texts are that these ever see, where that is bounded before they are asked."""
+MADE_OF_FIXED_WORDS: Final = {"crawlfleet.adapters.sinks.rotating_file"}
+"""Modules with an expression that is made where it is used, of words that are escaped."""
 
 
 class Expression(NamedTuple):
@@ -54,14 +56,20 @@ class TooSlow(Exception):
     pass
 
 
-def modules() -> Iterator[ModuleType]:
-    """Those that have a regular expression."""
+def sources() -> Iterator[tuple[str, str]]:
+    """Each module and its text."""
     for found in pkgutil.walk_packages(crawlfleet.__path__, "crawlfleet."):
         spec = found.module_finder.find_spec(found.name, None)  # type: ignore[call-arg]
         assert spec is not None
-        source = Path(str(spec.origin)).read_text()
-        if "import re\n" in source and "migrations" not in found.name:
-            yield importlib.import_module(found.name)
+        if "migrations" not in found.name:
+            yield found.name, Path(str(spec.origin)).read_text()
+
+
+def modules() -> Iterator[ModuleType]:
+    """Those that have a regular expression."""
+    for name, source in sources():
+        if "import re\n" in source:
+            yield importlib.import_module(name)
 
 
 @functools.cache
@@ -276,6 +284,48 @@ def test_all_expressions_are_found() -> None:
     assert len(expressions()) > 100
     assert any("truncate._MARK_UP" in name for name in names())
     assert any("canonical._ROOTED" in name for name in names())
+
+
+def unnamed(tree: ast.Module) -> list[int]:
+    """Lines with an expression that has no name of its own in the module, so that nothing here
+    would attack it."""
+    named = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            value = node.value.value if isinstance(node.value, ast.Attribute) else node.value
+            named |= {value.func} if isinstance(value, ast.Call) else set()
+    return [node.lineno for node in ast.walk(tree) if makes(node) and node not in named]
+
+
+def makes(node: ast.AST) -> bool:
+    """Whether this is `re.compile`, or a way to call it otherwise."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "re"
+    if isinstance(node, ast.Import):
+        return any(each.name == "re" and each.asname for each in node.names)
+    is_called_so = isinstance(node, ast.Attribute) and node.attr == "compile"
+    return is_called_so and isinstance(node.value, ast.Name) and node.value.id == "re"
+
+
+def test_each_expression_has_a_name_of_its_own() -> None:
+    found = {name: unnamed(ast.parse(source)) for name, source in sources()}
+    assert {name for name, lines in found.items() if lines} == MADE_OF_FIXED_WORDS
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "TABLE = {'x': re.compile('(a+)+$')}",
+        "class A:\n    x = re.compile('(a+)+$')",
+        "def f():\n    return re.compile('(a+)+$')",
+        "EACH = [*map(re.compile, TEXTS)]",
+        "from re import compile",
+        "import re as expressions",
+    ],
+)
+def test_expressions_without_a_name_are_found(source: str) -> None:
+    assert unnamed(ast.parse(source))
+    assert not unnamed(ast.parse("X = re.compile('a')\nY: Final = re.compile('b').match"))
 
 
 def test_no_expression_can_be_made_to_take_for_ever() -> None:

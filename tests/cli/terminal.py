@@ -44,7 +44,8 @@ def surroundings(home: str, **more: str) -> dict[str, str]:
 def _own_terminal() -> None:
     """Runs in the child. A script in the background ignores SIGINT; a terminal does not."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Terminal:

@@ -27,7 +27,7 @@ ADDRESSES: Final = [
     "http://a",
     "https://a.example/x?y#z",
     "HTTP://A.Example:8080",
-    "http://user:secret@a.example/",
+    "http://user@a.example/",
     "http://127.0.0.1:8000/",
     "http://[::1]/",
     "https://bücher.example/ü ü",

@@ -24,6 +24,8 @@ STOCK_SESSION: Final = {
     "CRAWLFLEET_SESSION_TIMEOUT_S": "12",
 }
 """crawlfleet's defaults; `LocalFleet` has shorter ones, for tests."""
+ENDING_S: Final = 5.0
+"""At the end of a test a fleet has so long to stop in order."""
 
 
 class LocalFleet:
@@ -89,6 +91,16 @@ class LocalFleet:
             self.kill("all")
             raise
 
+    def end(self) -> None:
+        """Stop what still runs: processes that end in order log the errors that they have kept.
+        What has not ended soon is killed."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(ENDING_S)
+        self.kill("all")
+
     @property
     def join_token(self) -> str:
         """What a further worker joins with, once it has started."""
@@ -132,7 +144,7 @@ def running(fleet: LocalFleet) -> Iterator[LocalFleet]:
     try:
         yield fleet
     finally:
-        fleet.kill("all")
+        fleet.end()
         time.sleep(0.05)
 
 

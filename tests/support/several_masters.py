@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ import psutil  # type: ignore[import-untyped]
 
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
-from tests.support.local_fleet import free_port
+from tests.support.local_fleet import ENDING_S, free_port
 
 LAST_WORDS: Final = 5_000
 """So many characters of a log are printed after a failure."""
@@ -148,7 +149,15 @@ class SeveralMasters:
                 await asyncio.sleep(0.05)
 
     def end(self) -> None:
-        """End whatever still runs. May be called twice."""
+        """End whatever still runs, in order if that is soon done: then it logs the errors that it
+        has kept. May be called twice."""
+        alive = [process for process in self._processes.values() if process.poll() is None]
+        for process in alive:
+            process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + ENDING_S
+        for process in alive:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(until - time.monotonic(), 0.0))
         for name in [*self._processes]:
             if self.is_running(name):
                 self.kill(name)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
+from crawlfleet.adapters.store import database_file
+from crawlfleet.adapters.store.database_file import DatabaseFile
 from crawlfleet.adapters.store.sqlite import errors
 from crawlfleet.adapters.store.sqlite.store import SqliteStore
 from crawlfleet.errors import StoreUnavailable
@@ -153,6 +155,49 @@ def test_idle_store_is_found_to_be_gone_or_damaged(tmp_path: Path, fault: str) -
         await store.close()
 
     asyncio.run(scene(_path(tmp_path)))
+
+
+def _in_wal_mode(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE rows (text)")
+    connection.executemany("INSERT INTO rows VALUES (?)", [("x" * 3000,)] * 100)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.execute("INSERT INTO rows VALUES ('')")
+    return connection
+
+
+def test_damage_done_during_a_transaction_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "file.db"
+    with closing(_in_wal_mode(path)) as connection:
+        file = DatabaseFile(path, name="the store", gone="", halved="", damaged="")
+        file.begin()
+        connection.execute("INSERT INTO rows VALUES ('x')")
+        _overwrite_pages(path)
+        file.note()
+        with pytest.raises(StoreUnavailable, match="another program wrote into it"):
+            file.begin()
+        file.close()
+
+
+def test_file_is_not_read_because_of_what_its_own_process_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr(database_file, "read_whole", lambda path: read.append(path) or "")
+    path = tmp_path / "file.db"
+    with closing(_in_wal_mode(path)) as connection:
+        file = DatabaseFile(path, name="the store", gone="", halved="", damaged="")
+        written = set()
+        for _ in range(30):
+            file.begin()
+            connection.executemany("INSERT INTO rows VALUES (?)", [("x" * 3000,)] * 150)
+            file.note()
+            written.add(path.stat().st_mtime_ns)
+        file.check()
+        assert len(written) > 3, "the log was moved into the database a few times"
+        assert not read
+        file.close()
 
 
 def test_store_goes_on_when_its_file_is_moved_back(tmp_path: Path) -> None:

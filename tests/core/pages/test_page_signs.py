@@ -7,6 +7,7 @@ from crawlfleet.core.pages.selectors import plural
 from crawlfleet.core.urls.robots_tags import from_headers, from_words
 from crawlfleet.model.crawl.reading import Directives
 
+ANUBIS_PAGE = b'<script id="anubis_version" type="application/json">"v1.22.0"</script>'
 ANUBIS = b"<script async src=/.within.website/x/cmd/anubis/static/js/main.mjs></script>"
 LONG = "Lorem ipsum dolor sit amet. " * 200
 
@@ -55,6 +56,8 @@ def test_other_pages_are_not_missing(status: int, title: str, text: str) -> None
         (403, "", "", b"<div class=g-recaptcha>"),
         (200, "Making sure you're not a bot!", "Loading...", ANUBIS),
         (200, "Making sure you&#39;re", "Why? You are not a bot, are you. " * 9, ANUBIS),
+        (200, "Es wird geprüft, ob du ein Mensch bist", "Laden … ", ANUBIS_PAGE),
+        (200, "Es wird geprüft, ob du ein Mensch bist", "Warum? Darum. " * 300, ANUBIS_PAGE),
     ],
 )
 def test_a_wall_is_seen(status: int, title: str, text: str, body: bytes) -> None:
@@ -66,6 +69,7 @@ def test_a_wall_is_seen(status: int, title: str, text: str, body: bytes) -> None
     [
         ("Contact us", "Write to us. " * 20, b"<div class=g-recaptcha>"),
         ("How captchas work", LONG, b"g-recaptcha"),
+        ("How Anubis works", LONG, b'<code>&lt;script id="anubis_version"&gt;</code>'),
         ("Shop", "Welcome.", b""),
         ("Forbidden Planet", "A film of 1956.", b""),
     ],
@@ -85,6 +89,8 @@ def test_a_header_may_say_so() -> None:
     [
         (200, "Just a moment...", "", b"/cdn-cgi/challenge-platform/h/b", [], True),
         (200, "Making sure you're not a bot!", "Loading...", ANUBIS, [], True),
+        (200, "Es wird geprüft, ob du ein Mensch bist", LONG, ANUBIS_PAGE, [], True),
+        (403, "Es wird geprüft, ob du ein Mensch bist", LONG, ANUBIS_PAGE, [], True),
         (200, "", "Please enable JavaScript and cookies to continue", b"", [], True),
         (200, "Access denied", "You have been blocked", b"", [], True),
         (403, "Just a moment...", "", b"/cdn-cgi/challenge-platform/h/b", [], True),

@@ -108,6 +108,27 @@ def test_headers_that_are_credentials_are_refused(
 
 
 @pytest.mark.parametrize(
+    ("address", "is_refused"),
+    [
+        ("https://me:hunter22@a.example/x", True),
+        (" HTTP://:hunter22@a.example", True),
+        ("https://me@a.example/", False),
+        ("https://me:@a.example/", False),
+        ("https://a.example:8080/@me", False),
+        ("https://a.example?x=a:b@c", False),
+        ("https://a.example/a:b@c", False),
+        ("x", False),
+    ],
+)
+@pytest.mark.parametrize("task_type", ["web_crawl", "http_fetch"])
+def test_the_password_of_an_address_is_refused(
+    task_type: str, address: str, is_refused: bool
+) -> None:
+    assert fields(task_type, {"url": address}) == ["url"] * is_refused
+    assert fields(task_type, {"urls": ["https://b.example/", address]}) == ["urls[1]"] * is_refused
+
+
+@pytest.mark.parametrize(
     ("parameters", "field"),
     [
         ({"url": "https://a.example/?k=${secret:KEY}"}, "url"),

@@ -29,6 +29,8 @@ LOG_MAGICS: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 LOG_HEADER_BYTES: Final = 32
 INDEX_FRAMES: Final = slice(16, 20)
 """Where the index counts the pages in the log."""
+INDEX_MOVED: Final = slice(96, 100)
+"""And how many of them are in the database as well."""
 MOST_READINGS: Final = 3
 """After so many readings of the whole file that found nothing, the time of its last write is no
 longer taken for a sign: some file systems change it by themselves."""
@@ -61,16 +63,26 @@ class DatabaseFile:
         """Whether the damage is that another database was written over it."""
         self._readings = 0
         self._is_written = False
+        self._written_ns = 0
+        self._moved = b""
         self._identities = [_identity(each.stat()) for each in self._paths]
         self._descriptors = [os.open(each, os.O_RDONLY | os.O_CLOEXEC) for each in self._paths]
         self.note()
 
     def note(self) -> None:
-        """Remember the files as they are: what was written lately was written by this process."""
+        """Remember the files as they are: what was written lately was written by this process.
+
+        But SQLite writes into the database only when it moves something there from the log. If it
+        has moved nothing, another program has written there meanwhile, and the next `check` finds
+        what.
+        """
         database, log = (os.fstat(each) for each in self._descriptors[:2])
         self._sizes = database.st_size, log.st_size
-        self._written_ns = database.st_mtime_ns
         self._headers = self._read_headers()
+        moved = self._read_index()[INDEX_MOVED] + self._headers[1]
+        if moved != self._moved:
+            self._moved = moved
+            self._written_ns = database.st_mtime_ns
         self._is_written = False
 
     def begin(self) -> None:
@@ -144,6 +156,7 @@ class DatabaseFile:
             if why := read_whole(self._path):
                 return f"another program wrote into it, and now {why}"
         self.note()
+        self._written_ns = os.fstat(self._descriptors[0]).st_mtime_ns
         return ""
 
     def _find_change(self) -> str:
@@ -169,8 +182,10 @@ class DatabaseFile:
     def _is_log_moved(self, size: int) -> bool:
         """Whether a file of that size is the log after another program has moved all of it into
         the database, and SQLite knows that it is empty."""
-        counted = os.pread(self._descriptors[2], INDEX_FRAMES.stop, 0)[INDEX_FRAMES]
-        return size == 0 and counted == bytes(4)
+        return size == 0 and self._read_index()[INDEX_FRAMES] == bytes(4)
+
+    def _read_index(self) -> bytes:
+        return os.pread(self._descriptors[2], INDEX_MOVED.stop, 0)
 
     def _read_headers(self) -> tuple[bytes, bytes]:
         database, log, _ = self._descriptors

@@ -52,6 +52,9 @@ _CHALLENGE_MARKS: Final = (
     (b"hcaptcha.com", "a captcha"),
     (b"cf-turnstile", "a captcha"),
 )
+_ON_NO_OTHER_PAGE: Final = ((b'<script id="anubis_version"', "Anubis's challenge"),)
+"""What a maker writes into each of its own pages and into no page of a site. It speaks the language
+of its visitor or of its site, often at length, so that words and sizes say nothing."""
 _WALL_TITLE: Final = re.compile(
     r"\bjust a moment\b|\battention required\b|\baccess (?:denied|to this page has been denied)\b"
     r"|\bare you (?:a )?(?:human|robot)\b|\brobot check\b|\bsecurity check\b"
@@ -134,6 +137,8 @@ def blocked(
     """
     if by_header := _in_headers(status, headers):
         return by_header
+    if surely := _marked(body[:_HEAD_CHARS], _ON_NO_OTHER_PAGE):
+        return surely
     short = len(text) <= SMALL_CHARS
     said = _WALL_TITLE.search(title[:500])
     found = _WALL_TEXT.search(text[:SMALL_CHARS]) if short else None
@@ -169,6 +174,8 @@ def in_place_of_rules(
         return blocked(status=status, title=title, text=text, body=body, headers=headers)
     if by_header := _in_headers(status, headers):
         return by_header
+    if surely := _marked(body[:_HEAD_CHARS], _ON_NO_OTHER_PAGE):
+        return surely
     if status in _MISSING or len(text) > SMALL_CHARS:
         return None
     return _marked(body[:_HEAD_CHARS].lower())
@@ -181,6 +188,6 @@ def _in_headers(status: int, headers: Iterable[tuple[str, str]]) -> str | None:
     return None
 
 
-def _marked(head: bytes) -> str | None:
+def _marked(head: bytes, marks: tuple[tuple[bytes, str], ...] = _CHALLENGE_MARKS) -> str | None:
     """Whose challenge the beginning of a body is, in small letters."""
-    return next((name for mark, name in _CHALLENGE_MARKS if mark in head), None) if head else None
+    return next((name for mark, name in marks if mark in head), None) if head else None

@@ -31,6 +31,10 @@ REMEDY: Final = (
     "keep it as a secret of the project (`crawlfleet secrets set NAME`), and write "
     "${secret:NAME} in its place"
 )
+IN_ADDRESS: Final = (
+    "write the address without it, keep `Basic` and what belongs to it as a secret of the project "
+    "(`crawlfleet secrets set NAME`), and send it as the header Authorization: ${secret:NAME}"
+)
 _HOLE: Final = "\ue000"
 """Stands for a reference while the rest of a URL is looked at."""
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)([^?#]*)(\??[^#]*)(.*)", re.DOTALL)
@@ -91,6 +95,10 @@ def problems_of(
     known = {place.field: place for place in places(task_type, parameters)}
     for place in known.values():
         yield from _written_out(place, is_template)
+    for field, address in _addresses(parameters):
+        password = _authority(address).rpartition("@")[0].partition(":")[2]
+        if password and not (is_template and "${" in password):
+            yield _problem(field, "has a password in it", IN_ADDRESS)
     for field, text in _texts("", parameters) if refers else ():
         if BEGIN not in text:
             continue
@@ -156,6 +164,23 @@ def filled_fetching(fetching: Fetching, secrets: Mapping[str, str]) -> Fetching:
         proxy=None if fetching.proxy is None else filled_url(fetching.proxy, secrets),
         headers={name: filled(value, secrets) for name, value in fetching.headers.items()},
     )
+
+
+def _addresses(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is to be visited, with the fields that say so."""
+    several = parameters.get("urls")
+    named = {"url": parameters.get("url")}
+    named |= {
+        f"urls[{number}]": each
+        for number, each in enumerate(several if isinstance(several, list | tuple) else ())
+    }
+    return ((field, address) for field, address in named.items() if isinstance(address, str))
+
+
+def _authority(address: str) -> str:
+    """User, password, host and port of an address of the web; empty when it is none."""
+    match = _URL.fullmatch(address.strip())
+    return "" if match is None else match[2].partition("\\")[0]
 
 
 def _headers(field: str, headers: Any) -> Iterator[CredentialField]:

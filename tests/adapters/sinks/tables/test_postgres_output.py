@@ -251,7 +251,8 @@ def test_the_sink_of_a_task_gets_there_by_what_its_url_says(
         run(scenario)
         assert values(postgres, schema) == [1]
     finally:
-        postgres.execute("DROP OWNED BY tasks; DROP ROLE tasks")
+        postgres.execute("DROP OWNED BY tasks CASCADE")
+        postgres.execute("DROP ROLE tasks")
 
 
 def test_table_of_somebody_else_is_not_touched(
