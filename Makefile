@@ -64,11 +64,14 @@ fmt: $(READY) ## Format the code, and mend what can be mended
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-# No registry is named in the lock: each machine uses the one that it is set up for.
+# No registry is named in the locks: each machine uses the one that it is set up for. The second
+# one is for machines that run a fleet, with the same versions.
+LOCK := $(UV) pip compile pyproject.toml --all-extras --universal --generate-hashes \
+	--no-emit-index-url --no-header -p 3.11 -q
 .PHONY: lock
 lock: $(READY) ## Choose the versions of all packages anew (ARGS=--upgrade for the newest)
-	$(UV) pip compile pyproject.toml --group dev --all-extras --universal --generate-hashes \
-		--no-emit-index-url --no-header -p 3.11 -q -o requirements.lock $(ARGS)
+	$(LOCK) --group dev -o requirements.lock $(ARGS)
+	$(LOCK) --constraints requirements.lock -o requirements-run.lock
 
 # The page is built ahead and committed, so that who installs the package needs no node.
 .PHONY: dashboard

@@ -20,6 +20,8 @@ TOLD: Final = re.compile(
 MEANT: Final = re.compile(r"Task cancelled, timeout graceful shutdown exceeded")
 """How uvicorn tells of a request that it has ended when its server was stopped."""
 SHOWN: Final = 4000
+MAX_FROZEN_MORE: Final = 20_000
+"""Objects: some 5 MB."""
 
 
 def watch_loops() -> None:
@@ -41,6 +43,7 @@ class Net(logging.Handler):
         super().__init__(logging.ERROR)
         self.setFormatter(logging.Formatter("%(message)s"))
         self._told: list[str] = []
+        self._frozen = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         # Up to 3.11 Python's servers complain when their last connections are cancelled at the end.
@@ -48,7 +51,17 @@ class Net(logging.Handler):
             self._told.append(self.format(record))
 
     def begin(self) -> None:
-        """Look from now only at what is made from now, so that looking costs next to nothing."""
+        """Look from now only at what is made from now, so that looking costs next to nothing.
+
+        Python never collects what is frozen: the fixtures of modules that have ended would stay,
+        so everything is looked at again whenever that has become much.
+        """
+        gc.collect()  # pytest lets the last test's fixtures go only after its end
+        if gc.get_freeze_count() > self._frozen + MAX_FROZEN_MORE:
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+            self._frozen = gc.get_freeze_count()
         gc.freeze()
 
     def check(self) -> None:

@@ -60,9 +60,12 @@ from crawlfleet.features.crawls.remote_frontiers import placing_on
 from crawlfleet.features.crawls.service import Crawls
 from crawlfleet.features.crawls.work import CrawlWorkers
 from crawlfleet.features.schedules.service import Schedules
+from crawlfleet.features.schedules.table import old_firings, removed_schedules
 from crawlfleet.features.secrets.service import Secrets
 from crawlfleet.features.webhooks.feature import Telling
+from crawlfleet.features.webhooks.table import removed_webhooks, settled_deliveries
 from crawlfleet.features.workflows.service import Workflows
+from crawlfleet.features.workflows.table import ended_runs
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.events import EventSink
@@ -76,6 +79,7 @@ from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.seal import Seal
 from crawlfleet.ports.store import Lead, Leadership, Store
 from crawlfleet.ports.system import System
+from crawlfleet.ports.tables import Expiring
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
@@ -276,6 +280,13 @@ class ControlPlane(Authentication):
             session=settings.session,
             recovery=settings.recovery,
             retention=settings.retention,
+            expiring=[
+                Expiring(settings.retention.schedules_days, old_firings),
+                Expiring(settings.retention.schedules_days, removed_schedules),
+                Expiring(settings.retention.runs_days, ended_runs),
+                Expiring(settings.retention.deliveries_days, settled_deliveries),
+                Expiring(settings.retention.deliveries_days, removed_webhooks),
+            ],
             history=self.history,
             terms=terms,
             recalls=Recalls(state=state, system=system, settings=settings.health),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from crawlfleet.api.http.decoding import decode_body, decode_query
-from crawlfleet.api.http.problems import Malformed
+from crawlfleet.api.http.problems import MalformedBody
 from crawlfleet.api.routes.audit import AuditQuery
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.requests import TaskRequest
@@ -35,11 +35,11 @@ def test_what_is_no_instant_is_told_with_an_example(since: str) -> None:
     "text", [r"\ud800", r"\\\ud800", r"\udc00", r"\ud800abcdefgh", r"\ud800A", r"\uD83D\uD83D"]
 )
 def test_half_a_surrogate_pair_is_told_as_such(text: str) -> None:
-    with pytest.raises(Malformed, match="not valid Unicode"):
+    with pytest.raises(MalformedBody, match="not valid Unicode"):
         decode_body(b'{"task_type": "%s"}' % text.encode(), TaskRequest)
 
 
 @pytest.mark.parametrize("text", [r"\ud83d\ude00", r"\\ud800", "plain"])
 def test_what_is_only_truncated_is_told_as_not_valid_json(text: str) -> None:
-    with pytest.raises(Malformed, match="not valid JSON"):
+    with pytest.raises(MalformedBody, match="not valid JSON"):
         decode_body(b'{"task_type": "%s' % text.encode(), TaskRequest)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from crawlfleet.api.http.serving import LINES_PER_MINUTE, Sparing
+from crawlfleet.api.http.serving import MAX_LINES_PER_MINUTE, InvalidRequestLogFilter
 from crawlfleet.api.routes.crawl_downloads import download
 from crawlfleet.model.wire.output import OutputSummary
 from tests.api.plain_http import CrawlingNode, Master, started
@@ -160,7 +160,7 @@ def test_no_client_that_goes_away_leaves_a_traceback(
     assert "Traceback" not in told
     assert "was never retrieved" not in told
     # The log is in two files here; a request without a key is a line, as often as others say.
-    assert len(told.splitlines()) - before < 2 * (LINES_PER_MINUTE + TIMES + 20)
+    assert len(told.splitlines()) - before < 2 * (MAX_LINES_PER_MINUTE + TIMES + 20)
 
 
 def test_what_writes_a_download_is_closed_when_its_reader_goes() -> None:
@@ -203,18 +203,18 @@ def test_what_writes_a_download_is_closed_when_its_reader_goes() -> None:
 
 def test_strange_connections_are_a_few_lines_a_minute() -> None:
     now = 0.0
-    sparing = Sparing(clock=lambda: now)
+    sparing = InvalidRequestLogFilter(clock=lambda: now)
 
     def told(message: str) -> str | None:
         record = logging.LogRecord("uvicorn.error", logging.WARNING, "", 0, message, None, None)
         return str(record.msg) if sparing.filter(record) else None
 
     strange = "Invalid HTTP request received."
-    assert [told(strange) for _ in range(100)].count(strange) == LINES_PER_MINUTE
+    assert [told(strange) for _ in range(100)].count(strange) == MAX_LINES_PER_MINUTE
     assert told("Started server process") == "Started server process"
     assert told("No supported WebSocket library detected. Please …") is None
     now = 60.0
     again = told(strange)
     assert again is not None
-    assert f"So did {100 - LINES_PER_MINUTE} before" in again
+    assert f"So did {100 - MAX_LINES_PER_MINUTE} before" in again
     assert told(strange) == strange

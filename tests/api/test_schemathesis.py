@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 from zlib import crc32
 
@@ -11,6 +12,8 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core import NotSet
+from schemathesis.pytest._keys import _PYTEST_SCHEMAS_KEY
+from schemathesis.schemas import BaseSchema
 
 from crawlfleet.api.app import ROUTES
 from tests.api.description import DOCUMENT
@@ -47,7 +50,21 @@ ACCEPTS_GOOD, REFUSES_BAD = (
     CHECKS.get_one(name) for name in ("positive_data_acceptance", "negative_data_rejection")
 )
 
-schema = schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))  # cases are changed
+schema = schemathesis.pytest.from_fixture("description")
+"""The cases of an operation take megabytes: each test makes its own when it runs."""
+
+
+@pytest.fixture
+def description() -> BaseSchema:
+    return schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))  # cases are changed
+
+
+@pytest.fixture(autouse=True)
+def forgotten(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Schemathesis makes a copy of the description for each test, some 6 MB with what it derives
+    from it, and would keep all of them for a report that nobody asks for."""
+    yield
+    pytestconfig.stash.get(_PYTEST_SCHEMAS_KEY, {}).clear()
 
 
 @pytest.fixture(scope="module")

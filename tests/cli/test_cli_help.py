@@ -15,7 +15,7 @@ from crawlfleet.cli.shell.program import PARTS, create_app
 
 Run = Callable[..., Result]
 
-HEAVY = {"aiohttp", "sqlalchemy", "alembic", "numpy", "uvicorn", "starlette", "uvloop"}
+HEAVY = {"aiohttp", "alembic", "numpy", "pydantic", "sqlalchemy", "starlette", "uvicorn", "uvloop"}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -97,10 +97,11 @@ def test_all_commands_are_there_unless_the_first_word_is_one(words: tuple[str, .
     assert commands_for(*words) == commands_for()
 
 
-def test_help_needs_no_heavy_module_and_little_time() -> None:
+@pytest.mark.parametrize("words", [["--help"], ["tasks", "list", "--help"]], ids=" ".join)
+def test_help_needs_no_heavy_module_and_little_time(words: list[str]) -> None:
     program = (
         "import sys; from crawlfleet.cli.shell.program import create_app\n"
-        "try: create_app()(['--help'])\n"
+        f"try: create_app({words[:-1]})({words})\n"
         "except SystemExit: print(*sorted(sys.modules))"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

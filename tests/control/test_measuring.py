@@ -1,7 +1,7 @@
 """While items are measured: nobody else waits, no time limit counts, and no master ends by it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control import measuring
 from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.quality import Decision, MeasuredRun
+from crawlfleet.model.quality import Decision
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.model.wire.node_protocol import (
     Assignment,
@@ -20,6 +20,8 @@ from crawlfleet.model.wire.node_protocol import (
     ReportKind,
     ReportOutcome,
 )
+from crawlfleet.ports.kernel_tables import MEASURED_RUNS, old_measured_runs, surplus_measured_runs
+from crawlfleet.ports.tables import Query, equal
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
 from tests.control.test_masters import two
@@ -194,10 +196,10 @@ def test_measuring_that_fails_for_a_moment_spoils_nothing() -> None:
     class Failing(MemoryStore):
         broken = True
 
-        async def measured_runs(self, *names: Any, **options: Any) -> list[MeasuredRun]:
-            if self.broken:
+        async def find(self, query: Query[Any]) -> list[Any]:
+            if self.broken and query.table is MEASURED_RUNS:
                 raise StoreUnavailable("gone")
-            return await super().measured_runs(*names, **options)
+            return await super().find(query)
 
     async def scene() -> None:
         store = Failing()
@@ -294,9 +296,11 @@ def test_what_is_held_stays_held_however_long_it_takes() -> None:
             run = await start(on, flow())
             (task,) = await crawled(on, node, run, [])
             later = on.control.now() + 1e9
-            assert await store.remove_measured_runs(before=later, keep=0, limit=9) == 0
+            assert await store.remove(old_measured_runs(before=later, limit=9)) == 0
+            assert await store.remove(surplus_measured_runs(keep=0, limit=9)) == 0
             # Even if it is lost in some other way.
-            store._forget_runs([(await newest(on, task)).id])
+            lost = MEASURED_RUNS.where(equal("id", (await newest(on, task)).id))
+            assert await store.remove(lost) == 1
         async with stage(store, name="second") as on:
             await asyncio.sleep(0.1)
             assert (await states(on, run))["crawl"] == "held"
@@ -310,9 +314,11 @@ def test_of_many_held_tasks_only_those_are_read_that_are_named() -> None:
     class Watched(MemoryStore):
         read = 0
 
-        async def measured_runs_of(self, task_ids: Sequence[str]) -> list[MeasuredRun]:
-            self.read = max(self.read, len(task_ids))
-            return await super().measured_runs_of(task_ids)
+        async def find(self, query: Query[Any]) -> list[Any]:
+            found = await super().find(query)
+            if query.table is MEASURED_RUNS:
+                self.read = max(self.read, len(found))
+            return found
 
     async def scene() -> None:
         store = Watched()

@@ -10,6 +10,7 @@ from crawlfleet.errors import Conflict
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
 from crawlfleet.model.wire.node_protocol import Assignment, Report, ReportBatch, ReportKind
+from crawlfleet.ports.kernel_tables import usage_between
 from crawlfleet.testing.simulation.clock import EPOCH, run_simulated
 from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.views.quotas import QuotaPatch
@@ -131,7 +132,7 @@ def test_peaks_are_noted_and_an_idle_fleet_writes_nothing() -> None:
     async def scene() -> None:
         async with stage() as on:
             await asyncio.sleep(2 * HOUR_S)
-            assert await on.store.usage(since=0.0, until=1e12) == []
+            assert await on.store.find(usage_between(since=0.0, until=1e12)) == []
             node = await on.node()
             for _ in range(5):
                 await on.submit()
@@ -261,10 +262,12 @@ def test_old_usage_is_cleared_up() -> None:
         retention = RetentionSettings(tasks_days=0, events_days=0, usage_days=1 / 48)
         async with stage(retention=retention) as on:
             await on.submit()
-            assert await on.store.usage(since=0.0, until=1e12)
+            assert await on.store.find(usage_between(since=0.0, until=1e12))
             await asyncio.sleep(2.1 * HOUR_S)
             assert [
-                row for row in await on.store.usage(since=0.0, until=1e12) if row.at < EPOCH
+                row
+                for row in await on.store.find(usage_between(since=0.0, until=1e12))
+                if row.at < EPOCH
             ] == []
 
     run_simulated(scene())

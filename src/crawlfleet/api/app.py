@@ -15,8 +15,8 @@ from starlette.routing import Route as StarletteRoute
 from crawlfleet.api.distribution import routes
 from crawlfleet.api.docs import documentation
 from crawlfleet.api.http import metrics
-from crawlfleet.api.http.authentication import Door, Entrance
-from crawlfleet.api.http.measurements import Requests
+from crawlfleet.api.http.authentication import AddressFilter, Authenticator
+from crawlfleet.api.http.measurements import RequestMeasurements
 from crawlfleet.api.http.problems import place, problem, respond
 from crawlfleet.api.http.routing import Route, mount
 from crawlfleet.api.routes import (
@@ -102,16 +102,16 @@ def create_app(
     control: ControlPlane, server: ServerSettings, *, pages: Pages | None = None
 ) -> Starlette:
     """The API over a running control plane, and pages beside it."""
-    requests = Requests()
-    door = Door(
+    requests = RequestMeasurements()
+    authenticator = Authenticator(
         control=control,
         requests=requests,
         wrong_keys_per_minute=server.wrong_keys_per_minute,
     )
     max_body_bytes = int(server.max_body_mb * 1e6)
     app = Starlette(
-        routes=mount(ROUTES, control, requests, door, max_body_bytes=max_body_bytes),
-        middleware=[Middleware(Entrance, settings=server, refuse=door.refuse)],
+        routes=mount(ROUTES, control, requests, authenticator, max_body_bytes=max_body_bytes),
+        middleware=[Middleware(AddressFilter, settings=server, refuse=authenticator.refuse)],
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )
     # A path has one spelling: a redirect would lose bodies and keys on the way.

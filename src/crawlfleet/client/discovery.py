@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 log = logger(Component.WORKER)
 SERVICE: Final = "_crawlfleet._tcp.local."
 ASK_WITHIN_MS: Final = 3_000
-MOST_MASTERS: Final = 16
+MAX_MASTERS: Final = 16
 """However many are announced: one who announces thousands must not keep a worker busy for long."""
-MOST_ADDRESSES: Final = 4
+MAX_ADDRESSES: Final = 4
 
 
 class Announcement:
@@ -75,7 +75,7 @@ class Discovery:
         self._use = use
         self._host = host
         self._found: dict[str, list[str]] = {}
-        self._anybody = asyncio.Event()
+        self._first_found = asyncio.Event()
         self._asking: set[asyncio.Task[None]] = set()
         self._radio: AsyncZeroconf | None = None
         self._browser: AsyncServiceBrowser | None = None
@@ -84,7 +84,7 @@ class Discovery:
         asyncio_part = _zeroconf()
         self._radio = _radio(self._host)
         self._browser = asyncio_part.AsyncServiceBrowser(
-            self._radio.zeroconf, SERVICE, handlers=[self._hear]
+            self._radio.zeroconf, SERVICE, handlers=[self._on_change]
         )
         return self
 
@@ -104,14 +104,14 @@ class Discovery:
     async def anybody(self) -> None:
         """Wait until a master has been found."""
         log.info("looking for a master on the local network")
-        await self._anybody.wait()
+        await self._first_found.wait()
 
-    def _hear(self, zeroconf: Any, service_type: str, name: str, state_change: Any) -> None:
+    def _on_change(self, zeroconf: Any, service_type: str, name: str, state_change: Any) -> None:
         if state_change.name == "Removed":
             # It stays until others are found: who leaves may only be starting anew.
             if len(self._found) > 1 and name in self._found:
                 del self._found[name]
-                self._tell()
+                self._pass_on()
             return
         task = asyncio.get_running_loop().create_task(self._ask(name), name="discovery")
         self._asking.add(task)
@@ -122,18 +122,18 @@ class Discovery:
         info = _zeroconf().AsyncServiceInfo(SERVICE, name)
         if not await info.async_request(self._radio.zeroconf, ASK_WITHIN_MS) or not info.port:
             return
-        if name not in self._found and len(self._found) >= MOST_MASTERS:
+        if name not in self._found and len(self._found) >= MAX_MASTERS:
             log.warning("too many masters are announced", name=name)
             return
         urls = [_url(each, info.port) for each in info.parsed_scoped_addresses()]
-        if urls and self._found.get(name) != urls[:MOST_ADDRESSES]:
-            self._found[name] = urls[:MOST_ADDRESSES]
+        if urls and self._found.get(name) != urls[:MAX_ADDRESSES]:
+            self._found[name] = urls[:MAX_ADDRESSES]
             log.info("a master is announced", name=name, urls=self._found[name])
-            self._tell()
+            self._pass_on()
 
-    def _tell(self) -> None:
+    def _pass_on(self) -> None:
         self._use([url for name in sorted(self._found) for url in self._found[name]])
-        self._anybody.set()
+        self._first_found.set()
 
 
 def _zeroconf() -> Any:

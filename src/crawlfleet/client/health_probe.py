@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-LONGEST_ANSWER: Final = 4096
+MAX_ANSWER_BYTES: Final = 4096
 
 
 class _Presence(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ async def _get(address: str, port: int) -> bytes:
             f"GET /healthz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
         )
         chunks, size = [], 0
-        while size < LONGEST_ANSWER and (chunk := await reader.read(LONGEST_ANSWER - size)):
+        while size < MAX_ANSWER_BYTES and (chunk := await reader.read(MAX_ANSWER_BYTES - size)):
             chunks.append(chunk)
             size += len(chunk)
         return b"".join(chunks)

@@ -100,12 +100,12 @@ class HttpControlLink:
         return await self._send(node_id, "keep", upload, SegmentReply)
 
     async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
-        return await self._send(node_id, "frontier", call, FrontierReply, matter="frontier")
+        return await self._send(node_id, "frontier", call, FrontierReply, route="frontier")
 
     async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
         # Only the master that leads has the ledger, unless it is kept elsewhere.
-        matter = "" if call.ledger is None else "ledger"
-        return await self._send(node_id, "inquire", call, Finding, matter=matter)
+        route = "" if call.ledger is None else "ledger"
+        return await self._send(node_id, "inquire", call, Finding, route=route)
 
     async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
         return await self._send(node_id, "bundle", call, BundleReply)
@@ -138,24 +138,24 @@ class HttpControlLink:
         type: type[T],
         *,
         wait_s: float = 0.0,
-        matter: str = "",
+        route: str = "",
     ) -> T:
         path = f"/api/v1/nodes/{node_id}:{verb}"
         try:
-            return await self._with_token(path, body, type, wait_s, matter)
+            return await self._with_token(path, body, type, wait_s, route)
         except (Unauthenticated, NotFound, InvalidRequest, Conflict) as error:
             raise Refused(str(error)) from error
         except Busy as error:
             raise _later(error) from error
 
     async def _with_token(
-        self, path: str, body: object, type: type[T], wait_s: float, matter: str
+        self, path: str, body: object, type: type[T], wait_s: float, route: str
     ) -> T:
         """Ask with the newest token; also when it was renewed while the question was on its way."""
 
         async def ask(token: str) -> T:
             return await self._transport.call(
-                "POST", path, type, key=token, body=body, wait_s=wait_s, matter=matter
+                "POST", path, type, key=token, body=body, wait_s=wait_s, route=route
             )
 
         used = self._node_token

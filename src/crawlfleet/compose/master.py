@@ -118,7 +118,7 @@ async def serve_master(
     import uvicorn
 
     from crawlfleet.api.app import create_app
-    from crawlfleet.api.http.serving import Served, Server
+    from crawlfleet.api.http.serving import ApiServer, TrackedConnection
     from crawlfleet.dashboard import Dashboard
 
     check_exposure(settings.server)
@@ -132,7 +132,7 @@ async def serve_master(
         await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
         if join_token is not None:
             await control.keys.ensure(join_token, name="join", role=Role.NODE)
-        server = Server(
+        server = ApiServer(
             uvicorn.Config(
                 create_app(control, settings.server, pages=Dashboard()),
                 log_config=None,
@@ -142,7 +142,7 @@ async def serve_master(
                 server_header=False,
                 # In an answer it says what requests may be packed with (RFC 7694).
                 headers=[("Accept-Encoding", ", ".join(ENCODINGS))],
-                http=Served,
+                http=TrackedConnection,
                 ws="none",
                 lifespan="off",
                 timeout_graceful_shutdown=STOP_DEADLINE_S,

@@ -23,6 +23,7 @@ from crawlfleet.model.ids import MEASURED, make_id
 from crawlfleet.model.quality import Expectations, Profile, series_key
 from crawlfleet.model.task import Task
 from crawlfleet.model.wire.node_protocol import Report, ReportKind
+from crawlfleet.ports.kernel_tables import measured_runs_in
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -140,7 +141,7 @@ class Measurement:
         if expected.series is None or expected.drift is None:
             return Baseline()
         key = series_key(project_id, expected.series)
-        earlier = await self._store.measured_runs(key, after=None, limit=MAX_READ)
+        earlier = await self._store.find(measured_runs_in(key, after=None, limit=MAX_READ))
         return baseline(earlier, expected.drift.runs)
 
     async def _profile(

@@ -6,6 +6,7 @@ from crawlfleet.core.quality.recording import decided, undecidable
 from crawlfleet.errors import Conflict
 from crawlfleet.model.change import Change
 from crawlfleet.model.quality import Decision, MeasuredRun, series_key
+from crawlfleet.ports.kernel_tables import measured_runs_in, measured_runs_of, newest_of_series
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -31,18 +32,20 @@ class Quality:
         self, *, project_id: str | None, after: str | None, limit: int
     ) -> list[MeasuredRun]:
         """The newest run of each series, in order of project and name."""
-        return await self._store.newest_of_series(project_id=project_id, after=after, limit=limit)
+        return await self._store.find(
+            newest_of_series(project_id=project_id, after=after, limit=limit)
+        )
 
     async def runs(
         self, project_id: str, series: str, *, after: str | None, limit: int
     ) -> list[MeasuredRun]:
         """The runs of a series, newest first."""
         key = series_key(project_id, series)
-        return await self._store.measured_runs(key, after=after, limit=limit)
+        return await self._store.find(measured_runs_in(key, after=after, limit=limit))
 
     async def of_task(self, task_id: str) -> list[MeasuredRun]:
         """What was measured of a task whenever it ended, newest first."""
-        return (await self._store.measured_runs_of([task_id]))[::-1]
+        return (await self._store.find(measured_runs_of([task_id])))[::-1]
 
     async def decide(
         self, task_id: str, decision: Decision, *, by: str, reason: str = ""

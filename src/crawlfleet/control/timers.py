@@ -8,6 +8,7 @@ overdue: who was cut off has kept the time limits all the same, and may bring wh
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Final
 
 from crawlfleet.control.breakers import BreakerEvents
@@ -23,8 +24,10 @@ from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, SessionSettings
+from crawlfleet.ports.kernel_tables import old_measured_runs, old_usage, surplus_measured_runs
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
+from crawlfleet.ports.tables import Expiring
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.RECOVER)
@@ -51,6 +54,7 @@ class Timers:
         session: SessionSettings,
         recovery: RecoverySettings,
         retention: RetentionSettings,
+        expiring: Sequence[Expiring],
         history: NodeHistory,
         terms: ClusterTerms,
         recalls: Recalls,
@@ -62,6 +66,7 @@ class Timers:
         self._session = session
         self._recovery = recovery
         self._retention = retention
+        self._expiring = expiring
         self._history = history
         self._terms = terms
         self._clock_gap_ended_at = 0.0
@@ -214,21 +219,14 @@ class Timers:
         if self._retention.audit_days:
             before = now - self._retention.audit_days * DAY_S
             removed = max(removed, await self._store.remove_audit(before=before, limit=step))
-        if self._retention.schedules_days:
-            before = now - self._retention.schedules_days * DAY_S
-            removed = max(removed, await self._store.remove_firings(before=before, limit=step))
-            removed = max(removed, await self._store.remove_schedules(before=before, limit=step))
-        if self._retention.runs_days:
-            before = now - self._retention.runs_days * DAY_S
-            removed = max(removed, await self._store.remove_runs(before=before, limit=step))
+        for days, old in self._expiring:
+            if days:
+                rows = old(before=now - days * DAY_S, limit=step)
+                removed = max(removed, await self._store.remove(rows))
         if self._retention.usage_days:
             before = now - self._retention.usage_days * DAY_S
-            removed = max(removed, await self._store.remove_usage(before=before, limit=step))
+            removed = max(removed, await self._store.remove(old_usage(before=before, limit=step)))
         removed = max(removed, await self._remove_measured(now, step))
-        if self._retention.deliveries_days:
-            before = now - self._retention.deliveries_days * DAY_S
-            removed = max(removed, await self._store.remove_deliveries(before=before, limit=step))
-            removed = max(removed, await self._store.remove_webhooks(before=before, limit=step))
         if self._retention.nodes_days:
             before = now - self._retention.nodes_days * DAY_S
             removed = max(removed, await self._archive_gone(before, step))
@@ -240,7 +238,8 @@ class Timers:
     async def _remove_measured(self, now: float, limit: int) -> int:
         days, keep = self._retention.quality_days, self._retention.quality_runs
         before = now - days * DAY_S if days else 0.0
-        return await self._store.remove_measured_runs(before=before, keep=keep, limit=limit)
+        old = await self._store.remove(old_measured_runs(before=before, limit=limit))
+        return old + await self._store.remove(surplus_measured_runs(keep=keep, limit=limit))
 
     async def _archive_gone(self, before: float, limit: int) -> int:
         """Take nodes from the lists that have been gone since then; how many."""

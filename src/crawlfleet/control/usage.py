@@ -19,6 +19,7 @@ from crawlfleet.errors import CrawlfleetError, OutputUnavailable, StoreUnavailab
 from crawlfleet.model.change import Change
 from crawlfleet.model.quota import Allowance
 from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
+from crawlfleet.ports.kernel_tables import BUNDLES, usage_between
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -85,7 +86,7 @@ class UsageMeter:
         tenancy = self._state.tenancy
         spendings = tenancy.spendings
         today = self._system.now() // DAY_S
-        rows = await self._store.usage(since=today * DAY_S, until=inf)
+        rows = await self._store.find(usage_between(since=today * DAY_S, until=inf))
         # What was committed meanwhile may be in what was read, or only in the copy.
         await self._state.catch_up()
         if self._state.tenancy is not tenancy:
@@ -179,7 +180,7 @@ class UsageMeter:
     async def _measure(self) -> None:
         """How many bytes are kept for each project: output of its crawls, and its bundles."""
         kept: Counter[str] = Counter()
-        for bundle in await self._store.bundles():
+        for bundle in await self._store.find(BUNDLES.where()):
             kept[bundle.project_id] += sum(version.bytes for version in bundle.versions)
         sizes = await self._sizes(self._output) if self._output is not None else {}
         ids = sorted(sizes)
@@ -205,7 +206,9 @@ class UsageMeter:
     ) -> list[UsageHour]:
         """What was used, by day or by hour; of one project, or of all."""
         begin = since // step_s * step_s
-        rows = await self._store.usage(since=begin, until=until, project_id=project_id)
+        rows = await self._store.find(
+            usage_between(since=begin, until=until, project_id=project_id)
+        )
         return over_time(rows, step_s)
 
 

@@ -7,26 +7,20 @@ both succeed from the same starting point, and repeating a commit changes nothin
 
 from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from crawlfleet.model.audit import AuditEntry, AuditFilter
-from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.change import Change as Change
 from crawlfleet.model.change import Claim as Claim
 from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
-from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import ErrorClass, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.history import History
-from crawlfleet.ports.quality import MeasuredRuns
-from crawlfleet.ports.schedules import Schedules
-from crawlfleet.ports.usage import Usage
-from crawlfleet.ports.webhooks import Webhooks
-from crawlfleet.ports.workflows import Workflows
+from crawlfleet.ports.tables import Query, Table
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class RefusalKind(StrEnum):
@@ -98,7 +92,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only the shards of this task."""
 
 
-class Store(History, Schedules, Usage, Webhooks, Workflows, MeasuredRuns, Protocol):
+class Store(History, Protocol):
     """Durable state. Every method may raise `StoreUnavailable`; nothing else is expected.
 
     After `commit` raised, each of its changes is either wholly there or wholly absent.
@@ -155,31 +149,31 @@ class Store(History, Schedules, Usage, Webhooks, Workflows, MeasuredRuns, Protoc
         """
         ...
 
-    async def project(self, id: str) -> Project | None: ...
-
-    async def projects(self) -> list[Project]: ...
-
-    async def clusters(self) -> list[Cluster]: ...
-
-    async def configurations(
-        self, cluster_id: str, *, below: int | None, limit: int
-    ) -> list[ClusterConfiguration]:
-        """Up to `limit` versions of a cluster's configuration, newest first.
-
-        Only those with a number lower than `below`, if that is given.
-        """
+    async def get(self, table: Table[S], id: str) -> S | None:
+        """The row with that id."""
         ...
 
-    async def bundle(self, id: str) -> Bundle | None: ...
-
-    async def bundles(self) -> list[Bundle]:
-        """All of them, of all projects; also those of which no version is kept."""
+    async def get_many(self, table: Table[S], ids: Sequence[str]) -> list[S]:
+        """The rows that exist among `ids`, in order of id."""
         ...
 
-    async def secret(self, id: str) -> Secret | None: ...
+    async def find(self, query: Query[S]) -> list[S]:
+        """The rows of a query, in its order."""
+        ...
 
-    async def secrets(self) -> list[Secret]:
-        """All of them, of all projects; also those that were removed."""
+    async def values(self, query: Query[Any], *fields: str) -> list[tuple[Any, ...]]:
+        """The values of these fields of the rows of a query, in its order: two fields at least, of
+        those with a column. What else a row holds is not loaded."""
+        ...
+
+    async def count(self, query: Query[Any], by: str) -> dict[Any, int]:
+        """How many rows of a query have each value of the field `by`; values without one are left
+        out. Order and limit of the query do not count."""
+        ...
+
+    async def remove(self, query: Query[Any]) -> int:
+        """Remove the rows of a query, first those that come first in its order, with the rows of
+        other tables that they own. Returns how many of the query's own rows went."""
         ...
 
     async def node(self, id: str) -> Node | None: ...
@@ -208,6 +202,10 @@ class Store(History, Schedules, Usage, Webhooks, Workflows, MeasuredRuns, Protoc
 
     async def task_states(self, ids: Sequence[str]) -> dict[str, TaskStatus]:
         """The states of the tasks that exist among `ids`, without loading what they hold."""
+        ...
+
+    async def task_owners(self, ids: Sequence[str]) -> dict[str, str]:
+        """The projects of the tasks that exist among `ids`."""
         ...
 
     async def find_tasks(
@@ -258,8 +256,6 @@ class Store(History, Schedules, Usage, Webhooks, Workflows, MeasuredRuns, Protoc
     async def claim(self, scope: str, key: str) -> Claim | None:
         """The claim of that name that was made last, expired or not."""
         ...
-
-    async def keys(self) -> list[ApiKey]: ...
 
     async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:
         """Up to `limit` events with a number above `after`, in order."""

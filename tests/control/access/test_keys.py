@@ -17,6 +17,7 @@ from crawlfleet.model.key import Role
 from crawlfleet.model.requests import JoinTokenRequest, KeyRequest, RotateRequest, TaskRequest
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.wire.node_protocol import Registration
+from crawlfleet.ports.kernel_tables import KEYS
 from crawlfleet.ports.store import Change, Committed
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import Stage, stage
@@ -167,7 +168,7 @@ def test_the_last_use_is_told_to_the_store_now_and_then() -> None:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(2 * SAVE_EVERY_S)
             assert 1 <= store.commits - before <= 4
-            (stored,) = await store.keys()
+            (stored,) = await store.find(KEYS.where())
             assert stored.last_used_from == "10.0.0.1"
             assert stored.last_used_at == pytest.approx(on.control.now(), abs=3 * SAVE_EVERY_S)
 
@@ -181,7 +182,7 @@ def test_the_last_use_is_saved_when_the_master_stops() -> None:
             _, secret = await on.control.keys.create(VIEWER, by="admin")
             on.control.keys.authenticate(secret, address="10.0.0.1")
         await store.open()
-        assert (await store.keys())[0].last_used_from == "10.0.0.1"
+        assert (await store.find(KEYS.where()))[0].last_used_from == "10.0.0.1"
 
     simulated(scene())
 

@@ -11,6 +11,7 @@ from crawlfleet.control.state.fleet_state import MAX_DECISIONS, FleetState
 from crawlfleet.errors import Conflict, LeadershipLost
 from crawlfleet.model.change import Change
 from crawlfleet.model.project import DEFAULT_PROJECT, Project
+from crawlfleet.ports.kernel_tables import PROJECTS
 from crawlfleet.ports.store import Refusal, RefusalKind
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
 
@@ -93,7 +94,7 @@ def test_a_leader_that_was_deposed_changes_nothing() -> None:
             await state.commit_as_leader([renamed(before, "old")])
         with pytest.raises(LeadershipLost):
             await state.decide(DEFAULT_PROJECT, decide, as_leader=True)
-        assert (await store.projects())[0] == before == state.projects[DEFAULT_PROJECT]
+        assert (await store.find(PROJECTS.where()))[0] == before == state.projects[DEFAULT_PROJECT]
 
     with_state(test)
 

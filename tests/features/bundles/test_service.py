@@ -15,6 +15,7 @@ from crawlfleet.model.bundle import BundleCall, BundleRequest, bundle_id
 from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import TaskSettings
 from crawlfleet.model.wire.node_protocol import ReportKind
+from crawlfleet.ports.kernel_tables import BUNDLES
 from tests.code_archives import packed
 from tests.control.stage import Stage, stage
 
@@ -176,7 +177,7 @@ def test_archives_that_no_version_names_are_swept_away_later(tmp_path: Path) -> 
         for path in names(tmp_path):
             os.utime(path, (long_ago, long_ago))
         assert await at.control.bundles.sweep(3600) == 1
-        kept = await at.store.bundle(bundle_id("shop", "tools"))
+        kept = await at.store.get(BUNDLES, bundle_id("shop", "tools"))
         assert kept is not None
         assert [path.stem for path in names(tmp_path)] == [kept.versions[0].digest]
 
@@ -203,7 +204,7 @@ def test_bad_archives_and_names_are_told_by_their_field(tmp_path: Path) -> None:
         with pytest.raises(InvalidRequest) as refused:
             await deploy(at, ONE, name="a/b")
         assert refused.value.problems[0].field == "name"
-        assert await at.store.bundles() == []
+        assert await at.store.find(BUNDLES.where()) == []
 
     run(tmp_path, scenario)
 

@@ -28,6 +28,7 @@ from crawlfleet.features.bundles.service import Bundles
 from crawlfleet.features.schedules import runner
 from crawlfleet.features.schedules.model import Firing, Outcome, Schedule
 from crawlfleet.features.schedules.service import Schedules
+from crawlfleet.features.schedules.table import firings_of
 from crawlfleet.features.schedules.views import ScheduleRequest
 from crawlfleet.features.secrets.service import Secrets
 from crawlfleet.features.workflows.service import Workflows
@@ -257,7 +258,7 @@ def test_a_year_with_masters_that_die_at_any_instant(
         assert lives > 20
         started = 0
         for kind, schedule, dues in zip(KINDS, made, wanted, strict=True):
-            firings = (await store.firings(schedule.id, after=None, limit=100_000))[::-1]
+            firings = (await store.find(firings_of(schedule.id, after=None, limit=100_000)))[::-1]
             check(kind, firings, dues)
             tasks = [each.task_id for each in firings if each.outcome is Outcome.STARTED]
             assert None not in tasks
@@ -276,7 +277,7 @@ def test_a_year_without_trouble_starts_each_instant_by_itself(
     async def scene() -> None:
         store, made, _ = await a_year(0, rate=0.0)
         for kind, schedule, dues in zip(KINDS, made, wanted, strict=True):
-            firings = (await store.firings(schedule.id, after=None, limit=100_000))[::-1]
+            firings = (await store.find(firings_of(schedule.id, after=None, limit=100_000)))[::-1]
             assert [each.due_at for each in firings] == dues, kind
             assert {each.outcome for each in firings} == {Outcome.STARTED}
             assert all(

@@ -10,6 +10,7 @@ from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
 from crawlfleet.features.schedules import runner
 from crawlfleet.features.schedules.model import Firing, Outcome, Overlap, Schedule, ScheduleStatus
+from crawlfleet.features.schedules.table import SCHEDULES, firings_of
 from crawlfleet.features.schedules.views import SchedulePatch, ScheduleRequest
 from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.requests import TaskRequest
@@ -310,7 +311,7 @@ def test_a_removed_schedule_is_gone_and_its_name_is_free() -> None:
             with pytest.raises(NotFound):
                 await on.control.schedules.remove(schedule.id, by="ann")
             await asyncio.sleep(120)
-            assert await on.store.firings(schedule.id, after=None, limit=9) == []
+            assert await on.store.find(firings_of(schedule.id, after=None, limit=9)) == []
             other = await create(on)
             assert other.id != schedule.id
             assert [each.id for each in on.control.schedules.page(after=None, limit=9)] == [
@@ -410,7 +411,7 @@ def test_what_is_kept_long_enough_is_cleared_up() -> None:
             await on.control.schedules.remove(gone.id, by="ann")
             await asyncio.sleep(5.2 * HOUR_S)
             assert 4 <= len(await history(on, schedule)) <= 6
-            assert await on.store.schedules_among([gone.id]) == []
+            assert await on.store.get_many(SCHEDULES, [gone.id]) == []
 
     run_simulated(scene())
 

@@ -12,6 +12,7 @@ import pytest
 from crawlfleet.adapters.seal import KeySeal
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.errors import ConfigError, Conflict, InvalidRequest, NotFound
+from crawlfleet.features.secrets.table import SECRETS
 from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.secret import SecretCall, SecretRequest
 from crawlfleet.ports.seal import Unsealable
@@ -59,7 +60,7 @@ async def test_a_secret_is_given_to_the_node_that_holds_what_declares_it(tmp_pat
         refused = await play.control.vault.give(other.id, call)
         assert (refused.values, "is not held by" in refused.refusal) == ({}, True)
 
-        (kept,) = [each for each in await store.secrets() if each.name == "PASSWORD"]
+        (kept,) = [each for each in await store.find(SECRETS.where()) if each.name == "PASSWORD"]
         assert VALUE not in kept.sealed
         assert kept.sealed.startswith("1.")
         kinds = [event.kind for event in await store.events(after=0, limit=99)]

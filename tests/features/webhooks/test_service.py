@@ -23,6 +23,7 @@ from crawlfleet.features.webhooks.model import (
     WebhookStatus,
 )
 from crawlfleet.features.webhooks.rules.signing import is_signed
+from crawlfleet.features.webhooks.table import WEBHOOKS, waiting_deliveries
 from crawlfleet.features.webhooks.views import WebhookPatch, WebhookRequest
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
@@ -480,7 +481,7 @@ def test_secrets_lie_in_the_store_sealed_and_sign_all_the_same(tmp_path: Path) -
             assert (await service.test(webhook.id, by="ann")).delivered
             _, second = await service.rotate(webhook.id, grace_s=1000, by="ann")
             assert await signed(on, first, second) == [True, True]
-            stored = await store.webhook(webhook.id)
+            stored = await store.get(WEBHOOKS, webhook.id)
             assert stored is not None
             for kept in (stored.secret, stored.old_secret):
                 assert kept.startswith("sealed:")
@@ -668,7 +669,7 @@ def test_all_arrive_in_order_though_receiver_store_and_masters_fail(seed: int) -
         async def reign(name: str, seconds: float, tasks: int) -> None:
             """One master, from its start to a death in the middle of whatever it does."""
             async with stage(shared.seat(), name=name, courier=courier, webhooks=settings) as on:
-                if not await on.store.webhooks():
+                if not await on.store.find(WEBHOOKS.where()):
                     await hook(on, format=Format.WORKFLOW)
                 for _ in range(tasks):
                     with contextlib.suppress(StoreUnavailable):
@@ -684,7 +685,7 @@ def test_all_arrive_in_order_though_receiver_store_and_masters_fail(seed: int) -
             await reign(f"m{number}", chance.random() * 5, tasks=4)
         await reign("last", 2000.0, tasks=1)
         check_arrived(arrived, await keeper.events(after=0, limit=10_000))
-        assert await keeper.waiting_deliveries(after=None, limit=9) == []
+        assert await keeper.find(waiting_deliveries(after=None, limit=9)) == []
         await keeper.close()
 
     run_simulated(scene())

@@ -17,6 +17,7 @@ from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.task import ErrorClass, Task, TaskStatus
 from crawlfleet.model.wire.node_protocol import ReportKind
+from crawlfleet.ports.kernel_tables import PROJECTS
 from crawlfleet.ports.store import TaskFilter
 from crawlfleet.testing.simulation.clock import run_simulated
 from crawlfleet.views.quotas import QuotaPatch
@@ -443,7 +444,7 @@ def test_what_is_wrong_with_a_document_or_its_parameters_is_told() -> None:
                 )
             with pytest.raises(NotFound):
                 await on.control.workflows.start("flow-none", {}, by="people")
-            project = await on.store.project("default")
+            project = await on.store.get(PROJECTS, "default")
             assert project is not None
             await on.control.projects.move("default", ProjectStatus.CLOSED, by="people")
             with pytest.raises(Conflict, match="is closed"):
@@ -599,9 +600,9 @@ def test_a_check_looks_at_places_code_and_secrets_and_makes_nothing() -> None:
                 await on.control.workflows.save(raw, by="people")
             fine = msgspec.json.encode({"name": "x", "project_id": "new", "steps": {"a": WORK}})
             assert (await on.control.workflows.check(fine))[1] == []
-            assert await on.store.project("new") is None
+            assert await on.store.get(PROJECTS, "new") is None
             await on.control.workflows.save(fine, by="people")
-            assert await on.store.project("new") is not None
+            assert await on.store.get(PROJECTS, "new") is not None
 
     run_simulated(scene())
 

@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Final
 
 from crawlfleet.api.distribution import examples
-from crawlfleet.api.http.parameters import LONGEST_ID, check_id, invalid
+from crawlfleet.api.http.parameters import MAX_ID_CHARACTERS, check_id, invalid
 from crawlfleet.api.http.routing import (
     NODES,
     NOT_KEPT,
@@ -173,7 +173,7 @@ def device_named(call: Call, device_id: str) -> Node:
             if call.project_id is None
             else "name one of the `placement` of GET /api/v1/tasks/{task_id}:explain"
         )
-        raise invalid("device_id", "is not a device", remedy, device_id[:LONGEST_ID])
+        raise invalid("device_id", "is not a device", remedy, device_id[:MAX_ID_CHARACTERS])
     return node
 
 

@@ -16,7 +16,7 @@ from crawlfleet.api.docs.sections import SECTIONS, section_of, without_links
 from crawlfleet.api.http.bodies import JSON
 from crawlfleet.api.http.browser import COOKIE, CSRF
 from crawlfleet.api.http.etags import header_parameter
-from crawlfleet.api.http.parameters import LONGEST_ID
+from crawlfleet.api.http.parameters import MAX_ID_CHARACTERS
 from crawlfleet.api.http.problems import MEDIA_TYPE
 from crawlfleet.api.http.routing import Nothing, Route
 from crawlfleet.api.http.streaming import STREAM
@@ -182,7 +182,7 @@ def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:
             "in": "path",
             "required": True,
             "description": f"Of the {thing[1] if thing else name}.",
-            "schema": {"type": "string", "pattern": "^[^/:]+$", "maxLength": LONGEST_ID},
+            "schema": {"type": "string", "pattern": "^[^/:]+$", "maxLength": MAX_ID_CHARACTERS},
         }
 
 

@@ -8,7 +8,7 @@ import msgspec
 from crawlfleet.api.http.routing import NODES, Route
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
+class ReferenceSection(msgspec.Struct, frozen=True, kw_only=True):
     """Routes that are described together."""
 
     name: str
@@ -19,89 +19,89 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SECTIONS: Final = (
-    Section(
+    ReferenceSection(
         name="tasks",
         title="Tasks",
         text="Submit work, look at it, and change what becomes of it.",
     ),
-    Section(
+    ReferenceSection(
         name="quality",
         title="Quality",
         text="Whether the items of tasks are as their `expectations` say, series by series. See "
         "[the quality of what is found](../guides/quality.md).",
     ),
-    Section(
+    ReferenceSection(
         name="executions",
         title="Executions",
         text="The attempts at tasks, and their logs.",
     ),
-    Section(
+    ReferenceSection(
         name="crawls",
         title="Crawls",
         text="A crawl is a task of the type `web_crawl`, and has the task's id. A crawl without "
         "`sinks` hands its items over to the master, piece by piece, where they can be read while "
         "it runs ([guide](../guides/output.md#in-a-fleet)).",
     ),
-    Section(name="hosts", title="Hosts", text="The hosts that the fleet visits."),
-    Section(name="breakers", title="Breakers", text="Sites that are taken for down."),
-    Section(
+    ReferenceSection(name="hosts", title="Hosts", text="The hosts that the fleet visits."),
+    ReferenceSection(name="breakers", title="Breakers", text="Sites that are taken for down."),
+    ReferenceSection(
         name="dead-letters",
         title="Dead letters",
         text="A task that is not tried again (its retries are used up, its error is not one to "
         "retry, or it vanished with too many nodes) is a dead letter until it is sent back or "
         "discarded.",
     ),
-    Section(
+    ReferenceSection(
         name="workflows",
         title="Workflows",
         text="Steps that depend on each other; the [guide](../guides/workflows.md) describes the "
         "document.",
     ),
-    Section(name="runs", title="Runs", text="One execution of a version of a workflow."),
-    Section(
+    ReferenceSection(name="runs", title="Runs", text="One execution of a version of a workflow."),
+    ReferenceSection(
         name="schedules",
         title="Schedules",
         text="Work that begins by the clock; the [guide](../guides/schedules.md) says what the "
         "fields mean.",
     ),
-    Section(
+    ReferenceSection(
         name="webhooks",
         title="Webhooks",
         text="Who is told of what happens; the [guide](../guides/webhooks.md) says what is sent "
         "and how to check it.",
     ),
-    Section(
+    ReferenceSection(
         name="alerts",
         title="Alerts",
         text="Rules that say when people should be told; the [guide](../guides/alerts.md) says "
         "what they mean.",
     ),
-    Section(
+    ReferenceSection(
         name="projects",
         title="Projects",
         text="A project is a tenant: it owns tasks and clusters. `default` is there from the "
         "start.",
     ),
-    Section(
+    ReferenceSection(
         name="quotas",
         title="Quotas",
         text="The limits and fair shares of projects, and what they use of them "
         "([guide](../guides/quotas.md)).",
     ),
-    Section(name="usage", title="Usage", text="What projects have used over time."),
-    Section(
+    ReferenceSection(name="usage", title="Usage", text="What projects have used over time."),
+    ReferenceSection(
         name="bundles",
         title="Bundles",
         text="A bundle is code that people hand over to the fleet, in numbered versions. It "
         "belongs to a project, and has a name there. See [bundles](../guides/bundles.md).",
     ),
-    Section(
+    ReferenceSection(
         name="secrets",
         title="Secrets",
         text="A secret is something that code of a project may know and nobody reads: a password, "
         "a key. See [secrets](../guides/secrets.md).",
     ),
-    Section(
+    ReferenceSection(
         name="clusters",
         title="Clusters",
         text="A cluster is a group of nodes with settings of its own; a task names its cluster by "
@@ -110,22 +110,22 @@ SECTIONS: Final = (
         "is there from the start. See "
         "[projects and clusters](../guides/projects-and-clusters.md).",
     ),
-    Section(name="settings", title="Settings", text="What a running master works by."),
-    Section(name="events", title="Events", text="The log of everything that happens."),
-    Section(name="nodes", title="Nodes", text="Look at nodes and give them orders."),
-    Section(
+    ReferenceSection(name="settings", title="Settings", text="What a running master works by."),
+    ReferenceSection(name="events", title="Events", text="The log of everything that happens."),
+    ReferenceSection(name="nodes", title="Nodes", text="Look at nodes and give them orders."),
+    ReferenceSection(
         name="keys",
         title="Keys",
         text="Who may use this API; [who may do what](../guides/security.md) says how keys are "
         "meant. Only the answer that makes a secret shows it; it has `Cache-Control: no-store`.",
     ),
-    Section(
+    ReferenceSection(
         name="join-tokens",
         title="Join tokens",
         text="How new nodes are let in. Only the answer that makes a secret shows it; it has "
         "`Cache-Control: no-store`.",
     ),
-    Section(
+    ReferenceSection(
         name="session",
         title="Signing in",
         text="A browser shows a key once, and a cookie from then on: `crawlfleet_session`, which "
@@ -135,21 +135,23 @@ SECTIONS: Final = (
         "`X-Crawlfleet-Csrf` with the session's `csrf`, and an `Origin` that is this master's: "
         "else it is a 403.",
     ),
-    Section(name="audit", title="The audit log", text="Who changed what."),
-    Section(
+    ReferenceSection(name="audit", title="The audit log", text="Who changed what."),
+    ReferenceSection(
         name="distribution",
         title="Distribution",
         text="The API of an earlier system, over the same services: its devices are nodes, its "
         "tasks are tasks ([guide](../guides/distribution.md)). Times are in seconds.",
     ),
-    Section(
+    ReferenceSection(
         name="node-protocol",
         title="What nodes say",
         text="Only needed to write a node of your own; "
         "[concepts](../concepts.md#the-lease-protocol) says how these fit together. An admin key "
         "may use them, too.",
     ),
-    Section(name="master", title="The master", text="The master itself, and the whole fleet."),
+    ReferenceSection(
+        name="master", title="The master", text="The master itself, and the whole fleet."
+    ),
 )
 _NAMES: Final = frozenset(each.name for each in SECTIONS)
 _LINK: Final = re.compile(r"\[([^\[\]]+)\]\([^()]*\)")

@@ -1,9 +1,9 @@
-"""Who is let in: the address first, then the key, then the role, then whose things are meant.
+"""Authentication of requests: first by address, then by key or session.
 
-A key that the master made cannot be guessed, so it is good from everywhere, always. Wrong keys lock
-out the address that they come from: there, until the lock is over, wrong keys are not even answered
-as such, and the keys that a person may have chosen (`admin` and `join`) are refused like them. So
-nobody gets to guess those, and nobody can keep the nodes behind the same router from working.
+A key that the master generated cannot be guessed, so it is accepted from everywhere at any time.
+Wrong keys lock out the address that they come from. While an address is locked out, wrong keys are
+answered 429, and so are the keys that a person may have chosen (`admin` and `join`). So these keys
+cannot be guessed, and an attacker cannot stop the nodes behind the same router.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crawlfleet.api.http.browser import check_own, check_token, is_secure, session_of
-from crawlfleet.api.http.measurements import Requests
+from crawlfleet.api.http.measurements import RequestMeasurements
 from crawlfleet.api.http.problems import place, problem, respond
 from crawlfleet.control.access.keys import Principal
 from crawlfleet.core.network.client_addresses import (
@@ -39,26 +39,27 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.API)
 CLIENT: Final = "crawlfleet.client"
-"""Where the client's address stands in the scope of a request."""
+"""The key of the client's address in the ASGI scope of a request."""
 CONNECTION: Final = "crawlfleet.connection"
-"""Where the connection stands on which it came."""
-MOST_STANDINGS: Final = 10_000
-"""Addresses whose wrong keys are remembered; of more, those that were heard longest ago are not."""
-LINES_PER_MINUTE: Final = 20
+"""The key of the connection in the ASGI scope of a request."""
+MAX_REMEMBERED_ADDRESSES: Final = 10_000
+"""How many addresses with wrong keys are remembered; the one that was quiet for longest goes
+first."""
+MAX_LINES_PER_MINUTE: Final = 20
 SAFE: Final = frozenset({"GET", "HEAD"})
-"""What changes nothing, and needs no proof that it was our own page that asked."""
+"""Methods that change nothing: a session needs no CSRF token for them."""
 
 
-class Client(NamedTuple):
-    """Where a request comes from."""
+class ClientAddress(NamedTuple):
+    """The address that a request comes from."""
 
     address: str
     household: str
-    """Whom wrong keys are counted for."""
+    """The network that wrong keys are counted for."""
 
 
-class Entrance:
-    """Lets in only those whose address may ask anything, before anything is read or looked up."""
+class AddressFilter:
+    """ASGI middleware that refuses clients by their address, before a request is read."""
 
     def __init__(
         self, app: ASGIApp, *, settings: ServerSettings, refuse: Callable[..., None]
@@ -97,18 +98,19 @@ class Entrance:
         )
         await answer(scope, receive, send)
 
-    def _judge(self, peer: str, forwarded: str = "") -> tuple[Client, bool, bool]:
-        """The client, whether the peer is a trusted proxy, and whether the client is welcome."""
+    def _judge(self, peer: str, forwarded: str = "") -> tuple[ClientAddress, bool, bool]:
+        """The client, whether the peer is a trusted proxy, and whether the client's address is
+        allowed."""
         address: Address | None = client_of(peer, forwarded, self._trusted)
         of_peer = parse_address(peer)
         return (
-            Client("" if address is None else str(address), household(address)),
+            ClientAddress("" if address is None else str(address), household(address)),
             of_peer is not None and is_in(of_peer, self._trusted),
             is_welcome(address, self._allowed, allow_loopback=self._allow_loopback),
         )
 
 
-def _unwelcome(client: Client) -> str:
+def _unwelcome(client: ClientAddress) -> str:
     if not client.address:
         return (
             "it is not known from which address this comes; "
@@ -122,29 +124,30 @@ def _forwarded(scope: Scope) -> str:
     return ",".join(value.decode("latin-1") for value in values)
 
 
-class Door:
-    """Looks at keys, remembers who brings wrong ones, and tells of those who were refused."""
+class Authenticator:
+    """Authenticates requests, locks out addresses that send wrong keys, and logs refusals."""
 
     def __init__(
         self,
         *,
         control: ControlPlane,
-        requests: Requests,
+        requests: RequestMeasurements,
         wrong_keys_per_minute: int,
     ) -> None:
         self._control = control
         self._requests = requests
         self._per_minute = wrong_keys_per_minute
         self._standings: OrderedDict[str, LockoutStanding] = OrderedDict()
-        self._lines_left = float(LINES_PER_MINUTE)
+        self._lines_left = float(MAX_LINES_PER_MINUTE)
         self._lines_at = 0.0
-        self._unsaid = 0
+        self._suppressed_lines = 0
 
-    async def admit(self, request: Request, client: Client) -> Principal:
-        """Who asks; raises `Unauthenticated`, `LockedOut` or `Refused`."""
+    async def authenticate(self, request: Request, client: ClientAddress) -> Principal:
+        """The caller, by the key or the session of a request. Raises `Unauthenticated`, `LockedOut`
+        or `Refused`."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and secret:
-            return await self.know(secret.strip(), client)
+            return await self.authenticate_key(secret.strip(), client)
         session = session_of(request)
         if session is None:
             raise Unauthenticated("send a key: `Authorization: Bearer KEY`", "no_key")
@@ -155,23 +158,26 @@ class Door:
             check_token(request, caller)
         return caller
 
-    async def know(self, secret: str, client: Client) -> Principal:
-        """Who holds this key; raises `Unauthenticated` or `LockedOut`."""
+    async def authenticate_key(self, secret: str, client: ClientAddress) -> Principal:
+        """The holder of a key. Raises `Unauthenticated` or `LockedOut`."""
         address = client.address or "unknown"
         return await self._checked(self._control.authenticate(secret, address=address), client)
 
     async def sign_in(
-        self, request: Request, client: Client, *, key: str | None, link: str | None
+        self, request: Request, client: ClientAddress, *, key: str | None, link: str | None
     ) -> Principal:
-        """Who wants to sign in with this; raises `Unauthenticated`, `LockedOut` or `Refused`."""
-        with self.telling(client, request):
+        """The caller that signs in with a key or a link. Raises `Unauthenticated`, `LockedOut` or
+        `Refused`."""
+        with self.log_refusals(client, request):
             # Else a strange page could sign a browser in as somebody else, who then reads on.
             check_own(request, needs_origin=False)
             if link is not None:
                 return await self._checked(self._control.authenticate_link(link), client)
-            return await self.know(key or "", client)
+            return await self.authenticate_key(key or "", client)
 
-    async def _checked(self, asking: Coroutine[Any, Any, Principal], client: Client) -> Principal:
+    async def _checked(
+        self, asking: Coroutine[Any, Any, Principal], client: ClientAddress
+    ) -> Principal:
         try:
             caller = await asking
         except Unauthenticated as error:
@@ -183,8 +189,8 @@ class Door:
         return caller
 
     @contextmanager
-    def telling(self, client: Client, request: Request) -> Iterator[None]:
-        """Count whoever is not let in within this block."""
+    def log_refusals(self, client: ClientAddress, request: Request) -> Iterator[None]:
+        """Count and log a refusal that is raised within this block."""
         try:
             yield
         except Unauthenticated as error:
@@ -197,20 +203,20 @@ class Door:
             self.refuse("forged", client, request)
             raise
 
-    def refuse(self, reason: str, client: Client, request: Request, actor: str = "") -> None:
-        """Count somebody who was not let in, and say so in the log, though not too often."""
+    def refuse(self, reason: str, client: ClientAddress, request: Request, actor: str = "") -> None:
+        """Count a refused request, and log it, at most `MAX_LINES_PER_MINUTE` times a minute."""
         self._requests.refusals[reason] += 1
         now = asyncio.get_running_loop().time()
-        refilled = self._lines_left + (now - self._lines_at) * LINES_PER_MINUTE / 60.0
-        self._lines_left, self._lines_at = min(refilled, float(LINES_PER_MINUTE)), now
+        refilled = self._lines_left + (now - self._lines_at) * MAX_LINES_PER_MINUTE / 60.0
+        self._lines_left, self._lines_at = min(refilled, float(MAX_LINES_PER_MINUTE)), now
         if self._lines_left < 1.0:
-            self._unsaid += 1
+            self._suppressed_lines += 1
             return
         self._lines_left -= 1.0
         fields: dict[str, Any] = {"actor": actor} if actor else {}
-        if self._unsaid:
-            fields["others_unsaid"] = self._unsaid
-            self._unsaid = 0
+        if self._suppressed_lines:
+            fields["others_unsaid"] = self._suppressed_lines
+            self._suppressed_lines = 0
         log.warning(
             "request refused",
             reason=reason,
@@ -220,17 +226,17 @@ class Door:
             **fields,
         )
 
-    def _note_wrong_key(self, client: Client) -> None:
+    def _note_wrong_key(self, client: ClientAddress) -> None:
         now = asyncio.get_running_loop().time()
         before = self._standings.get(client.household)
         standing = after_wrong_key(before, per_minute=self._per_minute, now=now)
         self._standings[client.household] = standing
         self._standings.move_to_end(client.household)
-        if len(self._standings) > MOST_STANDINGS:
+        if len(self._standings) > MAX_REMEMBERED_ADDRESSES:
             self._standings.popitem(last=False)
         self._check_lock(client)
 
-    def _check_lock(self, client: Client) -> None:
+    def _check_lock(self, client: ClientAddress) -> None:
         now = asyncio.get_running_loop().time()
         wait_s = locked_for_s(self._standings.get(client.household), now=now)
         if wait_s > 0:

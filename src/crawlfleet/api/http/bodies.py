@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from crawlfleet.api.http.problems import Malformed
+from crawlfleet.api.http.problems import MalformedBody
 from crawlfleet.core.network.compression import (
     ENCODINGS,
     PACKED_FROM_BYTES,
@@ -23,14 +23,14 @@ JSON: Final = "application/json"
 AS_THEY_ARE: Final = {"Cache-Control", "ETag"}
 """Answers with one of these headers are not packed: the size of a secret should tell nothing, and
 an `ETag` stands for these very bytes."""
-MOST_DROPPED_BYTES: Final = 64_000_000
+MAX_DROPPED_BYTES: Final = 64_000_000
 DROPPED_WITHIN_S: Final = 10.0
 SILENT_AFTER_S: Final = 1.0
 """Who has sent nothing for so long waits for the answer."""
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
-    """The JSON of a request, unpacked; raises `Malformed` for what is too large or no JSON."""
+    """The JSON of a request, unpacked; raises `MalformedBody` for what is too large or no JSON."""
     chunks, size = [], 0
     parts = request.stream()
     announced = request.headers.get("content-length", "0")
@@ -46,7 +46,7 @@ async def read_body(request: Request, *, max_bytes: int) -> bytes:
         raise _too_large(max_bytes, closes=not await _drop(parts))
     content_type = request.headers.get("content-type", JSON).partition(";")[0]
     if size and content_type.strip().lower() not in {JSON, ""}:
-        raise Malformed(
+        raise MalformedBody(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "unsupported-media-type",
             f"the body is {content_type!r}; send {JSON}",
@@ -74,7 +74,7 @@ async def _drop(parts: AsyncGenerator[bytes, None]) -> bool:
     dropped = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(DROPPED_WITHIN_S):
-            while dropped <= MOST_DROPPED_BYTES:
+            while dropped <= MAX_DROPPED_BYTES:
                 part = await asyncio.wait_for(anext(parts, None), SILENT_AFTER_S)
                 if part is None:
                     return True
@@ -86,7 +86,7 @@ def _unpacked(body: bytes, encoding: str, max_bytes: int) -> bytes:
     if encoding == "identity":
         return body
     if encoding not in ENCODINGS:
-        raise Malformed(
+        raise MalformedBody(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "unsupported-encoding",
             f"the body is encoded as {encoding[:40]!r}; use one of {', '.join(ENCODINGS)}, or none",
@@ -96,13 +96,13 @@ def _unpacked(body: bytes, encoding: str, max_bytes: int) -> bytes:
     except TooLarge:
         raise _too_large(max_bytes) from None
     except BadCompression as error:
-        raise Malformed(
+        raise MalformedBody(
             HTTPStatus.BAD_REQUEST, "malformed-encoding", f"the body: {error}"
         ) from None
 
 
-def _too_large(max_bytes: int, *, closes: bool = False) -> Malformed:
-    return Malformed(
+def _too_large(max_bytes: int, *, closes: bool = False) -> MalformedBody:
+    return MalformedBody(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "too-large",
         f"the body is larger than {max_bytes / 1e6:g} MB; send less at once",

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
-from crawlfleet.api.http.problems import Malformed
+from crawlfleet.api.http.problems import MalformedBody
 from crawlfleet.core.text.decode_errors import field_problem
 from crawlfleet.errors import FieldProblem, InvalidRequest
 
@@ -22,7 +22,7 @@ _HALF: Final = re.compile(
 
 
 def decode_body(body: bytes, type: type[T]) -> T:
-    """The struct in a JSON body; raises `Malformed` or `InvalidRequest`."""
+    """The struct in a JSON body; raises `MalformedBody` or `InvalidRequest`."""
     if not body:
         body = b"{}"
     try:
@@ -81,5 +81,5 @@ def _with_hours(query: dict[str, str], type: Any) -> dict[str, str]:
     }
 
 
-def _malformed(detail: str) -> Malformed:
-    return Malformed(HTTPStatus.BAD_REQUEST, "malformed-json", detail)
+def _malformed(detail: str) -> MalformedBody:
+    return MalformedBody(HTTPStatus.BAD_REQUEST, "malformed-json", detail)

@@ -10,7 +10,7 @@ BOUNDS_S: Final = (*DURATIONS_S, 30.0, 60.0)
 """Long polls wait for up to a minute."""
 
 
-class Requests:
+class RequestMeasurements:
     """Counts answers, and how long they took."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Requests:
         self.durations_s: dict[tuple[str, ...], Distribution] = {}
         """By method and route."""
         self.refusals: Counter[str] = Counter()
-        """Requests that were not let in, by a word that says why."""
+        """How many requests were refused, by reason."""
 
     def count(self, method: str, route: str, status: int, duration_s: float) -> None:
         self.answers[method, route, status] += 1

@@ -20,7 +20,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from crawlfleet import __version__
-from crawlfleet.api.http.measurements import Requests
+from crawlfleet.api.http.measurements import RequestMeasurements
 from crawlfleet.api.http.routing import READERS, Call, Reply, Route, Scope
 from crawlfleet.control.state.counters import Distribution, Happening
 from crawlfleet.features.schedules.model import Outcome, ScheduleStatus
@@ -185,7 +185,7 @@ def _work(control: ControlPlane) -> Iterator[Metric]:
     )
 
 
-def _http(requests: Requests) -> Iterator[Metric]:
+def _http(requests: RequestMeasurements) -> Iterator[Metric]:
     answers = CounterMetricFamily(
         "crawlfleet_http_requests",
         "Requests that were answered.",
@@ -202,7 +202,7 @@ def _http(requests: Requests) -> Iterator[Metric]:
     )
 
 
-def _refusals(requests: Requests) -> Metric:
+def _refusals(requests: RequestMeasurements) -> Metric:
     refused = {reason: requests.refusals[reason] for reason in REASONS}
     return _counters("crawlfleet_http_refused", "Requests that were not let in.", "reason", refused)
 

@@ -1,4 +1,6 @@
-"""Ids, cursors and states out of paths, queries and bodies, or a problem that says what to send."""
+"""Reads ids, cursors and states from requests; a wrong one raises a problem that
+says what to send.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -13,11 +15,20 @@ from crawlfleet.ports.store import TaskFilter
 
 PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-LONGEST_ID: Final = 100
+MAX_ID_CHARACTERS: Final = 100
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _BODY: Final = rf"-[{ALPHABET}]{{{BODY_LENGTH}}}\Z"
 CURSOR: Final = re.compile(TASK + _BODY)
 AUDIT_CURSOR: Final = re.compile(AUDIT + _BODY)
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which page of a list."""
+
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
 
 
 def invalid(field: str, message: str, remedy: str, value: Any = None) -> InvalidRequest:
@@ -27,13 +38,13 @@ def invalid(field: str, message: str, remedy: str, value: Any = None) -> Invalid
 
 def is_id(text: str) -> bool:
     """Whether this can be the id of anything: not every store could be asked for it."""
-    return 0 < len(text) <= LONGEST_ID and text.isprintable()
+    return 0 < len(text) <= MAX_ID_CHARACTERS and text.isprintable()
 
 
 def check_id(kind: str, id: str) -> str:
     """An id from a path, if it can be one at all; `NotFound` otherwise."""
     if not is_id(id):
-        raise NotFound(kind, id[:LONGEST_ID])
+        raise NotFound(kind, id[:MAX_ID_CHARACTERS])
     return id
 
 

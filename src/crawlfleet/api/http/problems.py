@@ -28,8 +28,8 @@ from crawlfleet.errors import (
 from crawlfleet.views.problems import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
-LONGEST_PLACE: Final = 200
-LONGEST_VALUE: Final = 100
+MAX_PATH_CHARACTERS: Final = 200
+MAX_VALUE_CHARACTERS: Final = 100
 _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
     InvalidRequest: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request"),
     NotFound: (HTTPStatus.NOT_FOUND, "not-found"),
@@ -45,7 +45,7 @@ _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
 }
 
 
-class Malformed(CrawlfleetError):
+class MalformedBody(CrawlfleetError):
     """The request cannot be read at all; `closes` if it was not taken to its end, so that nothing
     else can come on this connection."""
 
@@ -56,7 +56,7 @@ class Malformed(CrawlfleetError):
 
 def problem_of(error: CrawlfleetError, instance: str = "") -> Problem:
     """The document for an error that is the caller's to mend, or that will pass."""
-    if isinstance(error, Malformed):
+    if isinstance(error, MalformedBody):
         status, slug = error.status, error.slug
     else:
         status, slug = _KINDS[type(error)]
@@ -89,13 +89,13 @@ def problem(
 
 def place(request: Request) -> str:
     """The path that was asked for, as a URL has it and not longer than anybody reads."""
-    return quote(request.scope["path"], safe="/:")[:LONGEST_PLACE]
+    return quote(request.scope["path"], safe="/:")[:MAX_PATH_CHARACTERS]
 
 
 def _short(value: Any) -> Any:
     """What the sender will recognise; the whole of something large helps nobody."""
-    if isinstance(value, str) and len(value) > LONGEST_VALUE:
-        return f"{value[:LONGEST_VALUE]}…"
+    if isinstance(value, str) and len(value) > MAX_VALUE_CHARACTERS:
+        return f"{value[:MAX_VALUE_CHARACTERS]}…"
     small = isinstance(value, str | bool | float) or (isinstance(value, int) and abs(value) < 2**63)
     return value if small else None
 
@@ -117,11 +117,11 @@ def respond(document: Problem, headers: dict[str, str] | None = None) -> Respons
 
 def headers_of(error: CrawlfleetError) -> dict[str, str]:
     """What an answer says beside its document."""
-    if isinstance(error, Malformed) and error.closes:
+    if isinstance(error, MalformedBody) and error.closes:
         return {"Connection": "close"}
     return {"Retry-After": str(ceil(error.wait_s))} if isinstance(error, LockedOut) else {}
 
 
 def is_known(error: CrawlfleetError) -> bool:
     """Whether an error has a place in the API's contract."""
-    return isinstance(error, Malformed) or type(error) in _KINDS
+    return isinstance(error, MalformedBody) or type(error) in _KINDS

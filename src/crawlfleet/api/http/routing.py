@@ -18,12 +18,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
-from crawlfleet.api.http.authentication import CLIENT, CONNECTION, Client, Door
+from crawlfleet.api.http.authentication import CLIENT, CONNECTION, Authenticator, ClientAddress
 from crawlfleet.api.http.bodies import JSON, packed, read_body
 from crawlfleet.api.http.browser import keep_inert
 from crawlfleet.api.http.decoding import decode_body, decode_query
-from crawlfleet.api.http.measurements import Requests
-from crawlfleet.api.http.parameters import LONGEST_ID, check_id
+from crawlfleet.api.http.measurements import RequestMeasurements
+from crawlfleet.api.http.parameters import MAX_ID_CHARACTERS, check_id
 from crawlfleet.api.http.problems import (
     headers_of,
     is_known,
@@ -94,7 +94,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     query: Any
     body: Any
     headers: Mapping[str, str]
-    requests: Requests
+    requests: RequestMeasurements
     """What the API has measured of itself."""
     hung_up: Callable[[], Coroutine[Any, Any, None]]
     """Waits until the caller is gone; only for handlers that take long."""
@@ -179,8 +179,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 def mount(
     routes: Sequence[Route],
     control: ControlPlane,
-    requests: Requests,
-    door: Door,
+    requests: RequestMeasurements,
+    authenticator: Authenticator,
     *,
     max_body_bytes: int,
 ) -> list[StarletteRoute]:
@@ -189,14 +189,16 @@ def mount(
     return [
         StarletteRoute(
             route.path.replace("_id}", "_id:id}"),
-            _measured(route, requests, _endpoint(route, control, requests, door, max_body_bytes)),
+            _measured(
+                route, requests, _endpoint(route, control, requests, authenticator, max_body_bytes)
+            ),
             methods=[route.method],
         )
         for route in sorted(routes, key=lambda each: each.roles != NODES)
     ]
 
 
-def _measured(route: Route, requests: Requests, endpoint: Endpoint) -> Endpoint:
+def _measured(route: Route, requests: RequestMeasurements, endpoint: Endpoint) -> Endpoint:
     async def answer(request: Request) -> Response:
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -212,16 +214,20 @@ def _measured(route: Route, requests: Requests, endpoint: Endpoint) -> Endpoint:
 
 
 def _endpoint(
-    route: Route, control: ControlPlane, requests: Requests, door: Door, max_body_bytes: int
+    route: Route,
+    control: ControlPlane,
+    requests: RequestMeasurements,
+    authenticator: Authenticator,
+    max_body_bytes: int,
 ) -> Endpoint:
     # Also if an administrator speaks for a node.
     is_of_nodes = route.roles == NODES
 
     async def answer(request: Request) -> Response:
-        client: Client = request.scope[CLIENT]
+        client: ClientAddress = request.scope[CLIENT]
         connection: NodeConnection = request.scope[CONNECTION]
         try:
-            caller = await _admitted(request, route, control, door, client)
+            caller = await _authorised(request, route, control, authenticator, client)
             speaker = caller.node_id or (is_of_nodes and request.path_params.get("node_id"))
             if speaker:
                 control.lost_connections.note_request(speaker, connection)
@@ -240,7 +246,7 @@ def _endpoint(
                 requests=requests,
                 hung_up=lambda: _hung_up(request),
                 connection=connection,
-                sign_in=partial(_sign_in, request, route, door, client),
+                sign_in=partial(_sign_in, request, route, authenticator, client),
                 is_secure=request.scope["scheme"] == "https",
             )
             if is_audited(route):
@@ -272,9 +278,13 @@ def _endpoint(
 
 @asynccontextmanager
 async def _sign_in(
-    request: Request, route: Route, door: Door, client: Client, **shown: str | None
+    request: Request,
+    route: Route,
+    authenticator: Authenticator,
+    client: ClientAddress,
+    **shown: str | None,
 ) -> AsyncIterator[Principal]:
-    known = await door.sign_in(request, client, **shown)
+    known = await authenticator.sign_in(request, client, **shown)
     with leaving(_trail(route, known, client)):
         yield known
 
@@ -290,23 +300,27 @@ def _response(request: Request, reply: Any) -> Response:
     return Response(content, status_code=reply.status, media_type=reply.media_type, headers=headers)
 
 
-async def _admitted(
-    request: Request, route: Route, control: ControlPlane, door: Door, client: Client
+async def _authorised(
+    request: Request,
+    route: Route,
+    control: ControlPlane,
+    authenticator: Authenticator,
+    client: ClientAddress,
 ) -> Principal:
     if not route.roles:
         return Principal(role=Role.VIEWER, name="anyone")
-    with door.telling(client, request):
-        caller = await door.admit(request, client)
+    with authenticator.log_refusals(client, request):
+        caller = await authenticator.authenticate(request, client)
     if caller.role not in route.roles:
-        door.refuse("role", client, request, caller.name)
+        authenticator.refuse("role", client, request, caller.name)
         needed = " or ".join(sorted(route.roles))
         raise Refused(f"this needs the role {needed}; the key {caller.name!r} is {caller.role}")
     if caller.role is Role.NODE and not _is_for(caller, request, route, control):
-        door.refuse("other_node", client, request, caller.name)
+        authenticator.refuse("other_node", client, request, caller.name)
         named = request.path_params.get("node_id", request.path_params.get("device_id"))
         raise Refused(f"only {named or 'a node'} itself may do this, with its own node token")
     if caller.project_id is not None and route.scope in {None, Scope.FLEET}:
-        door.refuse("scope", client, request, caller.name)
+        authenticator.refuse("scope", client, request, caller.name)
         raise Refused(
             f"the key {caller.name!r} is bound to the project {caller.project_id!r}, "
             "and this concerns the whole fleet; use a key that is not bound"
@@ -343,7 +357,7 @@ async def _check_scope(
                 raise NotFound(kind, id)
             return
     if named.get("project_id") != caller.project_id:
-        raise NotFound("project", named.get("project_id", "")[:LONGEST_ID])
+        raise NotFound("project", named.get("project_id", "")[:MAX_ID_CHARACTERS])
 
 
 async def _of_task(control: ControlPlane, id: str) -> str:
@@ -391,7 +405,7 @@ def is_audited(route: Route) -> bool:
     return route.method != "GET" if route.is_audited is None else route.is_audited
 
 
-def _trail(route: Route, caller: Principal, client: Client) -> AuditTrail:
+def _trail(route: Route, caller: Principal, client: ClientAddress) -> AuditTrail:
     return AuditTrail(
         AuditEntry(
             id="",

@@ -1,4 +1,4 @@
-"""The server of the API: uvicorn, within bounds."""
+"""The HTTP server of the API: uvicorn with limits."""
 
 import contextlib
 import logging
@@ -16,20 +16,21 @@ MAX_HEADER_BYTES: Final = 256 * 1024
 BODY_BYTES_UNCOUNTED: Final = 1 << 40
 
 
-LINES_PER_MINUTE: Final = 6
+MAX_LINES_PER_MINUTE: Final = 6
 _STRANGE: Final = ("Invalid HTTP request received.", "Unsupported upgrade request.")
-"""What uvicorn says of each connection that sends something other than it understands."""
+"""The messages that uvicorn logs for each connection that sends no valid HTTP."""
 
 
-class Sparing(logging.Filter):
-    """Lets a few lines a minute through about connections that send no HTTP, whoever opens
-    thousands of them; each says how many were left out before it."""
+class InvalidRequestLogFilter(logging.Filter):
+    """Limits the log lines about connections that send no HTTP to a few a minute, so that a client
+    that opens thousands of them does not fill the log. Each line says how many were left out
+    before it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._minute = -1
-        self._lines = self._unsaid = 0
+        self._lines = self._suppressed_lines = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         if str(record.msg).startswith("No supported WebSocket library"):
@@ -40,22 +41,25 @@ class Sparing(logging.Filter):
         if minute != self._minute:
             self._minute, self._lines = minute, 0
         self._lines += 1
-        if self._lines > LINES_PER_MINUTE:
-            self._unsaid += 1
+        if self._lines > MAX_LINES_PER_MINUTE:
+            self._suppressed_lines += 1
             return False
-        if self._unsaid:
-            record.msg = f"{record.msg} So did {self._unsaid} before that were not told of."
-            self._unsaid = 0
+        if self._suppressed_lines:
+            record.msg = (
+                f"{record.msg} So did {self._suppressed_lines} before that were not told of."
+            )
+            self._suppressed_lines = 0
         return True
 
 
-SPARING: Final = Sparing()
+INVALID_REQUEST_LOG_FILTER: Final = InvalidRequestLogFilter()
 
 
-class Served(HttpToolsProtocol):
-    """A connection. Its requests know it, and it says when it is lost.
+class TrackedConnection(HttpToolsProtocol):
+    """A connection that its requests can refer to, and that is marked as lost when it ends.
 
-    Refuses a request whose headers do not end: nobody has shown a key by then.
+    It is closed when the headers of a request exceed `MAX_HEADER_BYTES`: the client has not shown a
+    key by then.
     """
 
     _unfinished_bytes = 0
@@ -97,12 +101,13 @@ class Served(HttpToolsProtocol):
         self._connection.lose(by_peer=not (self._is_closed_here or is_last))
 
 
-class Server(uvicorn.Server):
-    """uvicorn, without its signal handlers: they would end the process before the store closes."""
+class ApiServer(uvicorn.Server):
+    """uvicorn without its signal handlers: they would end the process before the store is
+    closed."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        logging.getLogger("uvicorn.error").addFilter(SPARING)
+        logging.getLogger("uvicorn.error").addFilter(INVALID_REQUEST_LOG_FILTER)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -7,9 +7,8 @@ import msgspec
 
 from crawlfleet.api.examples import projects as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
-from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor
+from crawlfleet.api.http.parameters import PageQuery, PageSize, check_id, check_name_cursor
 from crawlfleet.api.http.routing import ADMINS, READERS, Call, Example, Handler, Reply, Route, Scope
-from crawlfleet.api.routes.projects import PageQuery
 from crawlfleet.errors import Refused
 from crawlfleet.model.admin_requests import (
     ClusterHealth,
@@ -25,7 +24,7 @@ from crawlfleet.model.project import Cluster, ClusterConfiguration, ClusterStatu
 from crawlfleet.views.fields import moment
 
 
-class VersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClusterVersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cursor: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | msgspec.UnsetType = msgspec.UNSET
     """The `next_cursor` of the page before: only versions below this one."""
     limit: PageSize = 100
@@ -70,7 +69,7 @@ async def roll_back(call: Call) -> Reply:
 
 
 async def versions(call: Call) -> ConfigurationPage:
-    query: VersionQuery = call.query
+    query: ClusterVersionQuery = call.query
     below = None if query.cursor is msgspec.UNSET else query.cursor
     found = await call.control.clusters.configurations(
         _id(call), below=below, limit=query.limit + 1
@@ -271,7 +270,7 @@ ROUTES: Final = (
         client="cluster_versions(cluster_id)",
         command="clusters versions",
         summary="The versions of a cluster's settings, newest first",
-        query=VersionQuery,
+        query=ClusterVersionQuery,
         response=ConfigurationPage,
         example=Example(response=examples.VERSIONS),
     ),

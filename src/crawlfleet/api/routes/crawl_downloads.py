@@ -24,13 +24,13 @@ MEDIA_TYPES: Final = {
     "jsonl": "application/x-ndjson",
     CSV: "text/csv; charset=utf-8",
 }
-LONGEST_TEXT: Final = 2_000
+MAX_TEXT_CHARACTERS: Final = 2_000
 """In a preview; the download has all of it."""
 _lines: Final = msgspec.json.Decoder(list[tuple[str, msgspec.Raw]])
 _rows: Final = msgspec.json.Decoder(list[tuple[str, dict[str, Any]]])
 
 
-class Writer(Protocol):
+class ItemWriter(Protocol):
     """Writes items in a format."""
 
     def head(self) -> bytes: ...
@@ -124,7 +124,7 @@ def download(
 
 
 async def _written(
-    pieces: AsyncGenerator[bytes, None], writer: Writer
+    pieces: AsyncGenerator[bytes, None], writer: ItemWriter
 ) -> AsyncGenerator[bytes, None]:
     async with aclosing(pieces):
         if head := writer.head():
@@ -153,7 +153,7 @@ def rows_of(lines: bytes) -> list[tuple[str, dict[str, Any]]]:
 def shortened(value: Any) -> Any:
     """A value for a preview: long texts are cut."""
     if isinstance(value, str):
-        return value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}…"
+        return value if len(value) <= MAX_TEXT_CHARACTERS else f"{value[:MAX_TEXT_CHARACTERS]}…"
     if isinstance(value, dict):
         return {name: shortened(each) for name, each in value.items()}
     if isinstance(value, Sequence):

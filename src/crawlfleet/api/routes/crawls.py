@@ -50,7 +50,7 @@ from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import TaskFilter
 from crawlfleet.views.fields import instant, moment
 
-MOST_SCANNED: Final = 50_000
+MAX_SCANNED_ITEMS: Final = 50_000
 """Items that are looked at for one page of a kind."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}\Z")
 
@@ -143,7 +143,7 @@ async def items(call: Call) -> CrawlItemPage:
     async with aclosing(pieces):
         async for lines in pieces:
             for kind, fields in rows_of(lines):
-                if len(found) == query.limit or number - first >= MOST_SCANNED:
+                if len(found) == query.limit or number - first >= MAX_SCANNED_ITEMS:
                     return _page(found, number, summary.columns)
                 number += 1
                 if query.kind in (None, kind):

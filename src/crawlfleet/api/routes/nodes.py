@@ -59,7 +59,7 @@ class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How many at most; all of them when not set."""
 
 
-class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeHistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     resolution: Resolution = Resolution.MINUTE
     """Each heartbeat (`raw`), or a mean for each minute or hour."""
     since: datetime | None = None
@@ -144,7 +144,7 @@ async def change(call: Call) -> Reply:
 
 async def history(call: Call) -> NodeHistoryView:
     node = await call.control.nodes.find(_id(call))
-    query: HistoryQuery = call.query
+    query: NodeHistoryQuery = call.query
     samples = await call.control.history.read(
         node.id, query.resolution, since=seconds_of(query.since), limit=query.limit
     )
@@ -416,7 +416,7 @@ ROUTES: Final = (
         "are between 0 and 1, rates in bytes per second; `ended` and `errors` are sums, and "
         "`latency_s` is how long the executions took that ended, `wait_s` how long they had "
         "waited at the node before they began.",
-        query=HistoryQuery,
+        query=NodeHistoryQuery,
         response=NodeHistoryView,
         example=Example(response=tasks.NODE_HISTORY),
     ),

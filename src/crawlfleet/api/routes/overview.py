@@ -13,11 +13,11 @@ from crawlfleet.model.attention import AttentionList
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.statistics import Series, TaskTypePage, TaskTypeView
 
-LONGEST_MINUTES: Final = 60
+MAX_MINUTES: Final = 60
 
 
-class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    minutes: Annotated[float, msgspec.Meta(gt=0, le=LONGEST_MINUTES)] = LONGEST_MINUTES
+class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    minutes: Annotated[float, msgspec.Meta(gt=0, le=MAX_MINUTES)] = MAX_MINUTES
     """How far back."""
 
 
@@ -71,7 +71,7 @@ ROUTES: Final = (
         details="In steps of 5 seconds over the last `minutes` (60 by default and at most), as "
         "this master saw it; it begins anew when the master starts, and what is counted of "
         "several masters is what each did itself. `pages` is what crawls said they have read.",
-        query=SeriesQuery,
+        query=TimelineQuery,
         response=Series,
         example=Example(response=examples.SERIES),
     ),

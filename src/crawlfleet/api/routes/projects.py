@@ -3,11 +3,9 @@
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
 from crawlfleet.api.examples import projects as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
-from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor
+from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import (
     OPERATORS,
     READERS,
@@ -27,13 +25,6 @@ from crawlfleet.model.admin_requests import (
 )
 from crawlfleet.model.project import Project, ProjectStatus
 from crawlfleet.views.fields import moment
-
-
-class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    cursor: str | None = None
-    """The `next_cursor` of the page before."""
-    limit: PageSize = 100
-    """How many at most."""
 
 
 async def create(call: Call) -> Reply:

@@ -25,7 +25,7 @@ WHOLE: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}/{_NAME}")
 CURSOR: Final = re.compile(rf"{MEASURED}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
 
 
-class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QualitySeriesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project_id: str | None = None
     """Only those of this project."""
     cursor: str | None = None
@@ -34,7 +34,7 @@ class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How many at most."""
 
 
-class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MeasuredRunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project_id: str | None = None
     """Whose series; that of the key, or `default`, when not set."""
     cursor: str | None = None
@@ -44,7 +44,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 async def find(call: Call) -> SeriesPage:
-    query: SeriesQuery = call.query
+    query: QualitySeriesQuery = call.query
     own, wanted = call.project_id, query.project_id
     after = _cursor(query.cursor, WHOLE)
     if (own is not None and wanted not in (None, own)) or not _is_project(wanted):
@@ -60,7 +60,7 @@ async def find(call: Call) -> SeriesPage:
 
 
 async def runs(call: Call) -> MeasuredRunPage:
-    query: RunsQuery = call.query
+    query: MeasuredRunsQuery = call.query
     series, own = check_id("series", call.path["series_id"]), call.project_id
     after = _cursor(query.cursor, CURSOR)
     project_id = query.project_id or own or DEFAULT_PROJECT
@@ -127,7 +127,7 @@ ROUTES: Final = (
         details="In order of project and name. `project_id` restricts; pages: `limit` (1 to "
         "1000, 100 by default), `cursor`. `verdict` is `ok`, `drifted`, `failed` or "
         "`unmeasured`; `decision` is `none`, `held`, `accepted` or `rejected`.",
-        query=SeriesQuery,
+        query=QualitySeriesQuery,
         response=SeriesPage,
         example=Example(response=examples.SERIES_PAGE),
     ),
@@ -145,7 +145,7 @@ ROUTES: Final = (
         "the key, or `default`, when not set. `fields` has for each field how many items have "
         "it (`present`), have a value in it (`filled`), and what the values are; of an unknown "
         "series there is nothing.",
-        query=RunsQuery,
+        query=MeasuredRunsQuery,
         response=MeasuredRunPage,
         example=Example(response=examples.RUN_PAGE),
     ),

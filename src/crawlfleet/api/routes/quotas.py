@@ -4,9 +4,8 @@ from typing import Final
 
 from crawlfleet.api.examples import quotas as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
-from crawlfleet.api.http.parameters import check_id, check_name_cursor
+from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
-from crawlfleet.api.routes.projects import PageQuery
 from crawlfleet.model.project import Project
 from crawlfleet.model.quota import Quota
 from crawlfleet.views.quotas import QuotaLine, QuotaPage, QuotaPatch, QuotaView

@@ -11,6 +11,7 @@ from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply
 from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, RunStep, StepStatus
 from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.features.workflows.rules.runs import counted, first_instance_id, status_in
+from crawlfleet.features.workflows.table import RunFilter
 from crawlfleet.features.workflows.views import (
     MAX_WAIT_S,
     RerunRequest,
@@ -19,7 +20,6 @@ from crawlfleet.features.workflows.views import (
     RunStepView,
     RunView,
 )
-from crawlfleet.ports.workflows import RunFilter
 
 
 class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

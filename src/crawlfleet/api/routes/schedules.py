@@ -9,7 +9,13 @@ import msgspec
 
 from crawlfleet.api.examples import schedules as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
-from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor, seconds_of
+from crawlfleet.api.http.parameters import (
+    PageQuery,
+    PageSize,
+    check_id,
+    check_name_cursor,
+    seconds_of,
+)
 from crawlfleet.api.http.routing import (
     OPERATORS,
     READERS,
@@ -80,13 +86,6 @@ class PreviewQuery(NextQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Nothing is due before."""
     end_at: datetime | None = None
     """Nothing is due from then on."""
-
-
-class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    cursor: str | None = None
-    """The `next_cursor` of the page before."""
-    limit: PageSize = 100
-    """How many at most."""
 
 
 async def create(call: Call) -> Reply:
@@ -187,7 +186,7 @@ async def preview(call: Call) -> DuePage:
 
 
 async def history(call: Call) -> FiringPage:
-    query: HistoryQuery = call.query
+    query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
     found = await call.control.schedules.history(_id(call), after=after, limit=query.limit + 1)
     page = found[: query.limit]
@@ -460,7 +459,7 @@ ROUTES: Final = (
         client="schedule_history(schedule_id)",
         command="schedules history",
         summary="What became of a schedule's due instants, newest first",
-        query=HistoryQuery,
+        query=PageQuery,
         response=FiringPage,
         example=Example(response=examples.HISTORY),
     ),

@@ -3,10 +3,8 @@
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
 from crawlfleet.api.http.etags import wanted_version
-from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor
+from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import (
     NODES,
     NOT_KEPT,
@@ -36,13 +34,6 @@ _EXAMPLE: Final = {
     "cause": "set by ann",
     "version": 2,
 }
-
-
-class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    cursor: str | None = None
-    """The `next_cursor` of the page before."""
-    limit: PageSize = 100
-    """How many at most."""
 
 
 async def find(call: Call) -> SecretPage:

@@ -33,7 +33,7 @@ from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import TaskFilter
 from crawlfleet.views.tasks import BulkReply, RefusedOrder, TaskView
 
-MOST_REFUSALS: Final = 100
+MAX_REFUSALS: Final = 100
 """How many are told one by one; the others are only counted."""
 
 
@@ -169,7 +169,7 @@ def _summary(outcomes: Sequence[OrderOutcome], cursor: str | None) -> BulkReply:
         unchanged=changed[False],
         refused_count=len(refused),
         refused=[
-            RefusedOrder(id=id, detail=str(error)) for id, error in islice(refused, MOST_REFUSALS)
+            RefusedOrder(id=id, detail=str(error)) for id, error in islice(refused, MAX_REFUSALS)
         ],
         next_cursor=cursor,
     )

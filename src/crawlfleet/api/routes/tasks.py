@@ -17,7 +17,7 @@ from crawlfleet.api.http.parameters import (
     parse_states,
     restricted,
 )
-from crawlfleet.api.http.problems import Malformed, problem, problem_of
+from crawlfleet.api.http.problems import MalformedBody, problem, problem_of
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.control.events.stream import EventFilter
 from crawlfleet.control.tasks.service import Submission
@@ -202,7 +202,7 @@ def _decoded(item: msgspec.Raw) -> TaskRequest | FieldProblem:
         return decode_body(bytes(item), TaskRequest)
     except InvalidRequest as error:
         return error.problems[0]
-    except Malformed as error:
+    except MalformedBody as error:
         return FieldProblem(field="(body)", message=str(error), remedy="send a JSON object")
 
 

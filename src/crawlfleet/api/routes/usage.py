@@ -14,7 +14,7 @@ from crawlfleet.views.fields import moment
 from crawlfleet.views.quotas import UsageAmounts, UsageItem, UsageReport, UsageStep
 
 STEP_S: Final = {UsageStep.HOUR: HOUR_S, UsageStep.DAY: DAY_S}
-LONGEST_S: Final = {UsageStep.HOUR: 31 * DAY_S, UsageStep.DAY: 400 * DAY_S}
+MAX_SPAN_S: Final = {UsageStep.HOUR: 31 * DAY_S, UsageStep.DAY: 400 * DAY_S}
 USUAL_S: Final = {UsageStep.HOUR: DAY_S, UsageStep.DAY: 30 * DAY_S}
 _AMOUNTS: Final = UsageAmounts.__struct_fields__
 
@@ -41,7 +41,7 @@ async def report(call: Call) -> UsageReport:
     begin = max(since, 0.0) // step_s * step_s
     if begin >= until:
         raise invalid("since", "is not before until", "let the range begin earlier")
-    longest_s = LONGEST_S[query.step]
+    longest_s = MAX_SPAN_S[query.step]
     if until - begin > longest_s + step_s:
         raise invalid(
             "since",

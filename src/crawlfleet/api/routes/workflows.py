@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from crawlfleet.api.examples import workflows as examples
-from crawlfleet.api.http.parameters import PageSize, check_id, check_name_cursor, invalid
+from crawlfleet.api.http.parameters import PageQuery, PageSize, check_id, check_name_cursor, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.features.workflows.model import Run
 from crawlfleet.features.workflows.rules.document import schema
@@ -38,16 +38,9 @@ class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How many at most."""
 
 
-class VersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WorkflowVersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
     """Which version; 0 is the newest."""
-
-
-class VersionsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    cursor: str | None = None
-    """The `next_cursor` of the page before."""
-    limit: PageSize = 100
-    """How many at most."""
 
 
 async def find(call: Call) -> WorkflowPage:
@@ -139,13 +132,13 @@ async def get(call: Call) -> WorkflowView:
 
 
 async def document(call: Call) -> VersionView:
-    query: VersionQuery = call.query
+    query: WorkflowVersionQuery = call.query
     version = await call.control.workflows.version(_id(call), query.version or None)
     return VersionView.of(version, whole=True)
 
 
 async def versions(call: Call) -> VersionPage:
-    query: VersionsQuery = call.query
+    query: PageQuery = call.query
     below = None
     if query.cursor is not None:
         if not query.cursor.isascii() or not query.cursor.isdigit() or len(query.cursor) > 9:
@@ -275,7 +268,7 @@ ROUTES: Final = (
         command="workflows show",
         summary="The document of a workflow, in its newest version or another",
         details="`version` names another than the newest (0).",
-        query=VersionQuery,
+        query=WorkflowVersionQuery,
         response=VersionView,
     ),
     Route(
@@ -289,7 +282,7 @@ ROUTES: Final = (
         command="workflows versions",
         summary="The versions of a workflow, newest first",
         details="Without their documents.",
-        query=VersionsQuery,
+        query=PageQuery,
         response=VersionPage,
     ),
     Route(

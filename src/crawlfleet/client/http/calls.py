@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from crawlfleet.client.http.credentials import usable_key, usable_url
-from crawlfleet.client.http.retries import persist, persist_until_gone, was_not_sent
+from crawlfleet.client.http.retries import retry, retry_removal, was_not_sent
 from crawlfleet.client.http.stream import stream
 from crawlfleet.client.http.transport import Transport
 from crawlfleet.tls import Trust
@@ -15,10 +15,10 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 API: Final = "/api/v1"
 PATIENCE_S: Final = 30.0
-LARGEST_PAGE: Final = 1000
+MAX_PAGE: Final = 1000
 
 
-class Page(Protocol[T_co]):
+class ListPage(Protocol[T_co]):
     """A part of a list, and where the next part begins."""
 
     @property
@@ -69,7 +69,7 @@ class Calls:
     async def _post_once(self, path: str, type: type[T], body: Any) -> T:
         """As `_post`, for what must not be done twice: only what never got to a master is sent
         again. When an answer is lost, the caller decides."""
-        return await persist(
+        return await retry(
             lambda: self._transport.call("POST", API + path, type, key=self._key, body=body),
             self._patience_s,
             was_not_sent,
@@ -81,7 +81,7 @@ class Calls:
         """As `_post`, for what takes something away; `None` when an answer was lost, and it is
         gone."""
         headers = if_match(if_version)
-        return await persist_until_gone(
+        return await retry_removal(
             lambda: self._transport.call(
                 "POST", API + path, type, key=self._key, body=body, headers=headers
             ),
@@ -93,7 +93,7 @@ class Calls:
         return await self._call("PATCH", API + path, type, body=body, headers=headers)
 
     async def _call(self, method: str, path: str, type: type[T], **options: Any) -> T:
-        return await persist(
+        return await retry(
             lambda: self._transport.call(method, path, type, key=self._key, **options),
             self._patience_s,
         )
@@ -101,7 +101,7 @@ class Calls:
     async def _pages(
         self,
         path: str,
-        type: type[Page[T]],
+        type: type[ListPage[T]],
         query: Mapping[str, Any],
         *,
         limit: int | None = None,
@@ -111,7 +111,7 @@ class Calls:
         asked = as_query(query)
         left = limit
         while left is None or left > 0:
-            asked["limit"] = str(min(left or LARGEST_PAGE, LARGEST_PAGE))
+            asked["limit"] = str(min(left or MAX_PAGE, MAX_PAGE))
             page = await self._get(path, type, asked)
             for thing in page.items[:left]:
                 yield thing

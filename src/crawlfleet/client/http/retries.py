@@ -1,4 +1,4 @@
-"""Trying again what may succeed later: with pauses that grow, and not all at once."""
+"""Retries of calls that may succeed later, with growing and random pauses."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from crawlfleet.errors import Busy, CrawlfleetError, MasterUnreachable, NotFound
 
 T = TypeVar("T")
 FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
+MAX_PAUSE_S: Final = 5.0
 
 
 def is_passing(error: CrawlfleetError) -> bool:
@@ -23,15 +23,15 @@ def was_not_sent(error: CrawlfleetError) -> bool:
     return isinstance(error, MasterUnreachable) and error.retryable and not error.was_sent
 
 
-async def persist(
+async def retry(
     call: Callable[[], Awaitable[T]],
     patience_s: float,
-    may_again: Callable[[CrawlfleetError], bool] = is_passing,
+    may_retry: Callable[[CrawlfleetError], bool] = is_passing,
 ) -> T:
-    """The outcome of a call that may be made again after such errors; raises its last error when
-    patience ends.
+    """The result of a call that is repeated after passing errors for `patience_s`; then its last
+    error is raised.
 
-    A master that says when to come back is taken at its word.
+    When a master names the time to wait, the call is repeated then.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
@@ -41,16 +41,17 @@ async def persist(
             return await call()
         except CrawlfleetError as error:
             wait_s = pause_after(error, pause_s)
-            if not may_again(error) or loop.time() + wait_s > deadline:
+            if not may_retry(error) or loop.time() + wait_s > deadline:
                 raise
         await asyncio.sleep(wait_s)
-        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        pause_s = min(pause_s * 2, MAX_PAUSE_S)
 
 
-async def persist_until_gone(call: Callable[[], Awaitable[T]], patience_s: float) -> T | None:
-    """As `persist`, for what takes something away; `None` when an answer was lost, and it is gone.
+async def retry_removal(call: Callable[[], Awaitable[T]], patience_s: float) -> T | None:
+    """Like `retry`, for a call that removes something: `None` when an answer was lost and the thing
+    is gone.
 
-    What was never there is told as `NotFound`.
+    Raises `NotFound` when the first answer says that there was no such thing.
     """
     may_be_done = False
 
@@ -66,12 +67,12 @@ async def persist_until_gone(call: Callable[[], Awaitable[T]], patience_s: float
             may_be_done |= not (was_not_sent(error) or isinstance(error, Busy))
             raise
 
-    return await persist(attempt, patience_s)
+    return await retry(attempt, patience_s)
 
 
 def pause_after(error: CrawlfleetError, pause_s: float) -> float:
     """How long to wait before the next attempt."""
-    # By chance, so that all who were turned away do not come back at once.
+    # Random, so that clients that were refused together do not come back together.
     chance = random.uniform(0.5, 1.5)  # noqa: S311
     if error.retry_after_s is not None:
         return error.retry_after_s + FIRST_PAUSE_S * chance
@@ -80,7 +81,8 @@ def pause_after(error: CrawlfleetError, pause_s: float) -> float:
 
 @asynccontextmanager
 async def within(timeout_s: float | None, what: str) -> AsyncIterator[None]:
-    """Waiting ends after so long, if it is set: the `TimeoutError` says what has not ended."""
+    """Limit the waiting in this block to `timeout_s`, if set; the `TimeoutError` names what has not
+    ended."""
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:

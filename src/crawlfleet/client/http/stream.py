@@ -15,7 +15,7 @@ T = TypeVar("T")
 SILENCE_S: Final = 45.0
 """Three heartbeats: then the connection is dead, even if nobody said so."""
 FIRST_PAUSE_S: Final = 0.2
-LONGEST_PAUSE_S: Final = 5.0
+MAX_PAUSE_S: Final = 5.0
 
 
 async def stream(
@@ -59,4 +59,4 @@ async def stream(
             if not is_passing(error) or loop.time() + wait_s > until:
                 raise
         await asyncio.sleep(wait_s)
-        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        pause_s = min(pause_s * 2, MAX_PAUSE_S)

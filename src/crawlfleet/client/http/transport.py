@@ -1,7 +1,7 @@
-"""One HTTP conversation with the master: keys, problem documents and what can be tried again.
+"""HTTP requests to the masters of a fleet, with their keys and problem documents.
 
-A fleet may have several masters, each as good as the other. When one cannot be reached, the next
-is tried, and stays in use for as long as it answers.
+A fleet may have several masters that can all answer. When one cannot be reached, the next one is
+tried, and stays in use as long as it answers.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ from crawlfleet.views.problems import Problem
 T = TypeVar("T")
 CONNECT_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 30.0
-LONGEST_LINE: Final = 1 << 20
-LARGEST_ANSWER: Final = 1 << 30
+MAX_LINE_BYTES: Final = 1 << 20
+MAX_ANSWER_BYTES: Final = 1 << 30
 PACKED: Final = {"Accept-Encoding": ", ".join(ENCODINGS)}
 AS_IT_IS: Final = {"Accept-Encoding": "identity"}
-LONGEST_PAUSE_S: Final = 0.1
+MAX_PAUSE_S: Final = 0.1
 SLOW_S: Final = 1.0
-WATCH: Final = {
+KEEPALIVE: Final = {
     "TCP_KEEPIDLE": 3,
     "TCP_KEEPINTVL": 2,
     "TCP_KEEPCNT": 3,
@@ -61,7 +61,7 @@ WATCH: Final = {
 
 
 class Transport:
-    """Sends requests with a key; problem documents come back as the errors that they were.
+    """Sends requests with a key; raises problem documents as the errors that they describe.
 
     Raises `MasterUnreachable` when no answer came: the master may or may not have acted. What
     could not even be sent is tried at the next address at once.
@@ -69,15 +69,15 @@ class Transport:
 
     def __init__(self, url: str, trust: Trust = Trust()) -> None:  # noqa: B008 (frozen)
         self._addresses = addresses_in(url)
-        self._at: dict[str, int] = {}
-        """Which address is asked next, for each matter that keeps a place of its own."""
+        self._next_address: dict[str, int] = {}
+        """The index of the address to ask next, by route."""
         self._trust = trust
         self._trusted: tuple[tuple[Any, ...], ssl.SSLContext] | None = None
-        """The files as they were when they were read, and what was read."""
-        self._doubts = False
-        """Whether a call failed since: one of the files may have been replaced."""
-        self._taken: dict[str, str] = {}
-        """How each master takes large requests, in its own words."""
+        """The stamp of the trust files when they were read, and the context made of them."""
+        self._reload_tls = False
+        """Set when a call failed: one of the trust files may have been replaced."""
+        self._accepted_encodings: dict[str, str] = {}
+        """The `Accept-Encoding` that each master has answered."""
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -98,14 +98,16 @@ class Transport:
         """The master that is asked next."""
         return self._address()
 
-    def _address(self, matter: str = "") -> str:
-        return self._addresses[self._at.get(matter, 0)]
+    def _address(self, route: str = "") -> str:
+        return self._addresses[self._next_address.get(route, 0)]
 
     def use(self, addresses: Sequence[str]) -> None:
         """Ask these masters from now on; the present one first, if it is among them."""
         present = self.address
         self._addresses = tuple(addresses) or self._addresses
-        self._at = {"": self._addresses.index(present) if present in self._addresses else 0}
+        self._next_address = {
+            "": self._addresses.index(present) if present in self._addresses else 0
+        }
 
     async def call(
         self,
@@ -118,12 +120,12 @@ class Transport:
         query: dict[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
-        matter: str = "",
+        route: str = "",
     ) -> T:
         """The answer as `type`; waits `wait_s` longer than usual for a long poll.
 
-        What is not JSON is asked for as `str`. A `matter` that not every master can deal with
-        finds its own: where it was turned away has no bearing on the other calls.
+        An answer that is not JSON is read as `str`. Calls with a `route` of their own, which only
+        some masters can answer, find their master apart from the other calls.
         """
         content = None if body is None else msgspec.json.encode(body)
         sent = {"Authorization": f"Bearer {key}", **(headers or {})}
@@ -133,9 +135,9 @@ class Transport:
             total=ANSWER_TIMEOUT_S + wait_s, sock_connect=CONNECT_TIMEOUT_S
         )
         for others in reversed(range(len(self._addresses))):
-            packed, how = self._packed(content, address := self._address(matter))
+            packed, how = self._packed(content, address := self._address(route))
             try:
-                with self._reaching(address, is_long=wait_s > 0, matter=matter):
+                with self._reaching(address, is_long=wait_s > 0, route=route):
                     async with self._opened().request(
                         method,
                         address + path,
@@ -144,10 +146,10 @@ class Transport:
                         headers={**sent, **how},
                         timeout=timeout,
                         allow_redirects=False,
-                        ssl=self._believing(address),
+                        ssl=self._ssl_for(address),
                     ) as response:
                         payload = await response.read()
-                    self._taken[address] = response.headers.get("Accept-Encoding", "")
+                    self._accepted_encodings[address] = response.headers.get("Accept-Encoding", "")
                     return _decoded(response, _unpacked(response, payload), type, address)
             except MasterUnreachable as error:
                 if error.was_sent or not others:
@@ -186,8 +188,7 @@ class Transport:
         headers: Mapping[str, str],
         silence_s: float,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, open for as long as it is worked with; what breaks meanwhile is told as
-        trouble with the master, too."""
+        """An open answer; a connection that breaks meanwhile raises `MasterUnreachable`, too."""
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
         for others in reversed(range(len(self._addresses))):
             try:
@@ -197,9 +198,9 @@ class Transport:
                         params=query,
                         headers={"Authorization": f"Bearer {key}", **AS_IT_IS, **headers},
                         timeout=timeout,
-                        read_bufsize=LONGEST_LINE,
+                        read_bufsize=MAX_LINE_BYTES,
                         allow_redirects=False,
-                        ssl=self._believing(address),
+                        ssl=self._ssl_for(address),
                     ) as response:
                         if response.status >= 400:
                             raise _problem(response, await response.read(), address)
@@ -211,22 +212,23 @@ class Transport:
                 await _pause()
 
     @contextmanager
-    def _reaching(self, address: str, *, is_long: bool, matter: str = "") -> Iterator[None]:
-        """Raise what trouble with the connection means, and ask another master next time."""
+    def _reaching(self, address: str, *, is_long: bool, route: str = "") -> Iterator[None]:
+        """Turn trouble with the connection into `MasterUnreachable`, and ask another master next
+        time."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
             yield
         except MasterUnreachable:
-            self._leave(address, matter)
+            self._use_next(address, route)
             raise
         except asyncio.CancelledError:
             # The caller has waited long enough for what should be quick.
             if not is_long and loop.time() - begun > SLOW_S:
-                self._leave(address, matter)
+                self._use_next(address, route)
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._leave(address, matter)
+            self._use_next(address, route)
             detail = str(error) or error.__class__.__name__
             if isinstance(error, aiohttp.ClientSSLError):
                 detail = (
@@ -240,34 +242,37 @@ class Transport:
             )
             raise unreachable from error
 
-    def _leave(self, address: str, matter: str) -> None:
-        self._doubts = True
+    def _use_next(self, address: str, route: str) -> None:
+        self._reload_tls = True
         # Of several calls that fail at once, the first decides.
-        if address == self._address(matter):
-            self._at[matter] = (self._at.get(matter, 0) + 1) % len(self._addresses)
+        if address == self._address(route):
+            self._next_address[route] = (self._next_address.get(route, 0) + 1) % len(
+                self._addresses
+            )
 
     def _packed(
         self, content: bytes | None, address: str
     ) -> tuple[bytes | None, Mapping[str, str]]:
-        """A body as a master takes it, with the headers that say so.
+        """A body compressed as its master accepts it, with the headers that say so.
 
-        An answer of that master has told how; one of this machine costs no way.
+        An earlier answer of that master has told the encoding. For a master on this machine
+        nothing is compressed.
         """
         if is_near(address):
             return content, AS_IT_IS
         if content is None or len(content) < PACKED_FROM_BYTES:
             return content, PACKED
-        encoding = chosen(self._taken.get(address, ""))
+        encoding = chosen(self._accepted_encodings.get(address, ""))
         if not encoding:
             return content, PACKED
         return pack(content, encoding), {**PACKED, "Content-Encoding": encoding}
 
-    def _believing(self, address: str) -> ssl.SSLContext | bool:
-        """Whom to believe at an address; reads the files again when one was replaced."""
+    def _ssl_for(self, address: str) -> ssl.SSLContext | bool:
+        """The certificates to trust at an address; reads the files again when one was replaced."""
         if not address.startswith("https:"):
             return True
-        if self._trusted is None or self._doubts:
-            self._doubts = False
+        if self._trusted is None or self._reload_tls:
+            self._reload_tls = False
             stamp = self._trust.stamp()
             if self._trusted is None or stamp != self._trusted[0]:
                 self._trusted = (stamp, self._trust.context())
@@ -275,7 +280,7 @@ class Transport:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, socket_factory=_watched_socket)
+            connector = aiohttp.TCPConnector(limit=0, socket_factory=_keepalive_socket)
             self._session = aiohttp.ClientSession(
                 connector=connector, trust_env=False, auto_decompress=False
             )
@@ -293,16 +298,17 @@ def is_near(address: str) -> bool:
 
 
 async def _pause() -> None:
-    """By chance, so that the nodes of a dead master do not all come to the next one at once."""
-    await asyncio.sleep(random.uniform(0.0, LONGEST_PAUSE_S))  # noqa: S311
+    """Wait for a random moment, so that the nodes of a dead master do not all call the next one at
+    once."""
+    await asyncio.sleep(random.uniform(0.0, MAX_PAUSE_S))  # noqa: S311
 
 
-def _watched_socket(info: Any) -> socket.socket:
+def _keepalive_socket(info: Any) -> socket.socket:
     """A socket that notices within seconds when the machine at the other end is gone."""
     family, kind, protocol, _, _ = info
     made = socket.socket(family=family, type=kind, proto=protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in WATCH.items():
+    for name, value in KEEPALIVE.items():
         if (option := getattr(socket, name, None)) is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
     return made
@@ -313,7 +319,7 @@ def _unpacked(response: aiohttp.ClientResponse, payload: bytes) -> bytes:
     if encoding not in ENCODINGS:
         return payload
     try:
-        return unpack(payload, encoding, most_bytes=LARGEST_ANSWER)
+        return unpack(payload, encoding, most_bytes=MAX_ANSWER_BYTES)
     except (BadCompression, TooLarge) as error:
         raise MasterUnreachable(f"the answer cannot be unpacked: {error}") from error
 
@@ -332,7 +338,7 @@ def _decoded(response: aiohttp.ClientResponse, payload: bytes, type: type[T], ad
 
 
 def _problem(response: aiohttp.ClientResponse, payload: bytes, address: str) -> CrawlfleetError:
-    """What a master says is wrong, and when to come back if it says so."""
+    """The error in an answer, with the time to wait if the master names one."""
     problem = _error(response.status, payload, address)
     later = response.headers.get("Retry-After", "")
     problem.retry_after_s = float(later) if later.isdigit() else None

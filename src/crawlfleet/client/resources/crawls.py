@@ -6,7 +6,7 @@ from typing import Final
 
 from crawlfleet.client.http.calls import API, Calls, segment
 from crawlfleet.client.http.fields import CrawlVerb
-from crawlfleet.client.http.retries import persist
+from crawlfleet.client.http.retries import retry
 from crawlfleet.features.crawls.views import (
     CrawlItem,
     CrawlItemPage,
@@ -61,7 +61,7 @@ class CrawlCalls(Calls):
             chunks = self._transport.chunks(path, key=self._key, query=query, silence_s=SILENCE_S)
             return chunks, await anext(chunks, b"")
 
-        chunks, first = await persist(begun, self._patience_s)
+        chunks, first = await retry(begun, self._patience_s)
         async with aclosing(chunks):
             if first:
                 yield first

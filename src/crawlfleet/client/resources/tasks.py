@@ -32,8 +32,8 @@ from crawlfleet.views.tasks import (
 )
 
 LONG_POLL_S: Final = 20.0
-MOST_AT_ONCE: Final = 10_000
-WAITING_AT_ONCE: Final = 64
+MAX_BATCH: Final = 10_000
+MAX_WAITING: Final = 64
 ROUND_S: Final = 2.0
 """Within which each of several hundred tasks has its turn, if they are more than fit at once."""
 SHORTEST_TURN_S: Final = 0.25
@@ -87,7 +87,7 @@ class TaskCalls(Calls):
         try:
             while left or looks:
                 wait_s = _turn_s(len(left) + len(looks))
-                while left and len(looks) < WAITING_AT_ONCE:
+                while left and len(looks) < MAX_WAITING:
                     id = left.popleft()
                     looks[asyncio.create_task(self._look(id, wait_s))] = id
                 done, _ = await asyncio.wait(looks, return_when=asyncio.FIRST_COMPLETED)
@@ -199,8 +199,8 @@ class TaskCalls(Calls):
             return await self._order_portion(path, {**body, "filter": filter})
         named = listed(ids)
         total = NOTHING_DONE
-        for start in range(0, len(named), MOST_AT_ONCE):
-            portion = named[start : start + MOST_AT_ONCE]
+        for start in range(0, len(named), MAX_BATCH):
+            portion = named[start : start + MAX_BATCH]
             total = _added(total, await self._order_portion(path, {**body, "ids": portion}))
         return total
 
@@ -225,9 +225,9 @@ class TaskCalls(Calls):
 
 def _turn_s(tasks: int) -> float:
     """For how long one task is waited for, before others that wait have their turn."""
-    if tasks <= WAITING_AT_ONCE:
+    if tasks <= MAX_WAITING:
         return LONG_POLL_S
-    return max(SHORTEST_TURN_S, ROUND_S * WAITING_AT_ONCE / tasks)
+    return max(SHORTEST_TURN_S, ROUND_S * MAX_WAITING / tasks)
 
 
 def _added(total: BulkReply, more: BulkReply) -> BulkReply:

@@ -18,6 +18,7 @@ from crawlfleet.model.node import CONNECTED, Node, NodeStatus
 from crawlfleet.model.project import Cluster, ClusterConfiguration, ClusterSettings, ClusterStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SessionSettings
+from crawlfleet.ports.kernel_tables import configurations_of
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 
@@ -144,7 +145,7 @@ class Clusters:
     ) -> list[ClusterConfiguration]:
         """Versions of its settings, newest first."""
         await self.find(cluster_id)
-        return await self._store.configurations(cluster_id, below=below, limit=limit)
+        return await self._store.find(configurations_of(cluster_id, before=below, limit=limit))
 
     async def health(self, cluster_id: str) -> ClusterHealth:
         """How the cluster is, the worst first."""
@@ -205,7 +206,7 @@ class Clusters:
     async def _settings_of(self, cluster: Cluster, number: int) -> ClusterSettings:
         if number == 0:
             return ClusterSettings()
-        found = await self._store.configurations(cluster.id, below=number + 1, limit=1)
+        found = await self._store.find(configurations_of(cluster.id, before=number + 1, limit=1))
         if not found or found[0].number != number:
             accept(
                 [

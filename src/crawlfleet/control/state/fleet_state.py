@@ -36,6 +36,7 @@ from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.core.usage import counted
 from crawlfleet.errors import InvalidRequest, LeadershipLost, StoreUnavailable
 from crawlfleet.features.schedules.model import Schedule
+from crawlfleet.features.schedules.table import kept_schedules
 from crawlfleet.features.workflows.model import Run
 from crawlfleet.model.change import Change
 from crawlfleet.model.key import ApiKey
@@ -44,6 +45,7 @@ from crawlfleet.model.project import Cluster, ClusterStatus, Project
 from crawlfleet.model.settings import Settings
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
 from crawlfleet.model.usage import DAY_S
+from crawlfleet.ports.kernel_tables import CLUSTERS, KEYS, PROJECTS, usage_between
 from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -117,10 +119,12 @@ class FleetState:
         store = self._store
         await store.verify()
         position = (await store.commit([])).last_seq
-        clusters, nodes = await store.clusters(), await store.nodes()
-        projects, schedules = await store.projects(), await store.schedules()
-        spent = await store.usage(since=self._system.now() // DAY_S * DAY_S, until=inf)
-        sessions, keys = await store.live_sessions(), await store.keys()
+        clusters, nodes = await store.find(CLUSTERS.where()), await store.nodes()
+        projects, schedules = await store.find(PROJECTS.where()), await store.find(kept_schedules())
+        spent = await store.find(
+            usage_between(since=self._system.now() // DAY_S * DAY_S, until=inf)
+        )
+        sessions, keys = await store.live_sessions(), await store.find(KEYS.where())
         executions = await store.live_executions()
         tasks = [task async for portion in store.unfinished_tasks() for task in portion]
         known = {task.id: task for task in tasks}

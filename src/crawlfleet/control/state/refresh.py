@@ -14,11 +14,13 @@ import msgspec
 
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.features.schedules.model import Schedule
+from crawlfleet.features.schedules.table import SCHEDULES
 from crawlfleet.model.change import Change
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import LEASED, Execution, ExecutionStatus, Task
+from crawlfleet.ports.kernel_tables import CLUSTERS, KEYS, PROJECTS
 from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 
@@ -156,20 +158,20 @@ class Refresh:
 
     async def keys(self) -> None:
         """All keys of people, programs and nodes."""
-        self._state.take(Change(rows=tuple(await self._store.keys())))
+        self._state.take(Change(rows=tuple(await self._store.find(KEYS.where()))))
 
     async def projects(self) -> None:
         """All projects."""
-        self._state.take(Change(rows=tuple(await self._store.projects())))
+        self._state.take(Change(rows=tuple(await self._store.find(PROJECTS.where()))))
 
     async def clusters(self) -> None:
         """All clusters."""
-        self._state.take(Change(rows=tuple(await self._store.clusters())))
+        self._state.take(Change(rows=tuple(await self._store.find(CLUSTERS.where()))))
 
     async def schedules(self, schedule_ids: Sequence[str]) -> None:
         """These schedules."""
         if schedule_ids:
-            found = await self._store.schedules_among(schedule_ids)
+            found = await self._store.get_many(SCHEDULES, schedule_ids)
             self._state.take(Change(rows=tuple(found)))
 
     async def refused(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:

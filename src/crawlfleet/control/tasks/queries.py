@@ -18,6 +18,7 @@ from crawlfleet.core.tasks.parents import waits_for
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.statistics import Statistics, Throughput
 from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
+from crawlfleet.ports.kernel_tables import measured_runs_of
 from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
 from crawlfleet.views.quotas import QuotaHold
@@ -243,7 +244,7 @@ class TaskQueries:
 
     async def _measured(self, task_id: str) -> str:
         """What its items came to, and who is waited for, to follow other words."""
-        found = await self._store.measured_runs_of([task_id])
+        found = await self._store.find(measured_runs_of([task_id]))
         return f"; {in_words_of(found[-1])}" if found else ""
 
 

@@ -12,6 +12,7 @@ from crawlfleet.control.state.if_version import accept, expect_version, has_chan
 from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.features.alerts.model import AlertRule, Silence
 from crawlfleet.features.alerts.rules import alerts
+from crawlfleet.features.alerts.table import ALERT_RULES
 from crawlfleet.features.alerts.views import AlertPatch, AlertRequest, SilenceRequest
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import ALERT, SILENCE, make_id
@@ -32,11 +33,11 @@ class Alerts:
 
     async def all(self) -> list[AlertRule]:
         """All rules, in order of id."""
-        return alerts.with_built_ins(await self._store.alert_rules())
+        return alerts.with_built_ins(await self._store.find(ALERT_RULES.where()))
 
     async def get(self, alert_id: str) -> AlertRule:
         """The rule, or `NotFound`."""
-        found = await self._store.alert_rule(alert_id)
+        found = await self._store.get(ALERT_RULES, alert_id)
         if found is None:
             found = next((each for each in alerts.BUILT_INS if each.id == alert_id), None)
         if found is None or found.removed_at is not None:

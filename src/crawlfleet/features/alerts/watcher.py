@@ -19,6 +19,7 @@ from crawlfleet.features.alerts.rules import states
 from crawlfleet.features.alerts.rules.alerts import with_built_ins
 from crawlfleet.features.alerts.rules.event_windows import EventWindows
 from crawlfleet.features.alerts.rules.states import Observation
+from crawlfleet.features.alerts.table import ALERT_RULES
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import NodeStatus
@@ -137,7 +138,7 @@ class AlertWatcher:
     async def _load(self) -> None:
         self._stale = False
         try:
-            found = with_built_ins(await self._store.alert_rules())
+            found = with_built_ins(await self._store.find(ALERT_RULES.where()))
         except BaseException:
             self._stale = True
             raise

@@ -41,6 +41,7 @@ from crawlfleet.model.bundle import (
 from crawlfleet.model.change import Change
 from crawlfleet.model.settings import TaskSettings
 from crawlfleet.ports.files import BundleStore
+from crawlfleet.ports.kernel_tables import BUNDLES
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -82,7 +83,7 @@ class Bundles:
 
     async def get(self, project_id: str, name: str) -> Bundle:
         """The bundle, or `NotFound`; also for one of which nothing is kept."""
-        found = await self._store.bundle(bundle_id(project_id, name))
+        found = await self._store.get(BUNDLES, bundle_id(project_id, name))
         if found is None or not found.versions:
             raise NotFound("bundle", name)
         return found
@@ -92,7 +93,7 @@ class Bundles:
         await self._projects.find(project_id)
         of_project = (
             each
-            for each in await self._store.bundles()
+            for each in await self._store.find(BUNDLES.where())
             if each.project_id == project_id and each.versions
         )
         found = sorted(of_project, key=lambda each: each.name)
@@ -211,7 +212,7 @@ class Bundles:
         found: dict[tuple[str, str], BundleRef | FieldProblem] = {}
         for project_id, text in dict.fromkeys(wanted):
             name = text.partition("@")[0]
-            bundle = await self._store.bundle(bundle_id(project_id, name))
+            bundle = await self._store.get(BUNDLES, bundle_id(project_id, name))
             found[project_id, text] = rules.pinned(bundle, text)
         return found
 
@@ -251,7 +252,9 @@ class Bundles:
         """Remove the archives that no version names and that are older; how many went."""
         old = await self._kept.older_than(spared_s)
         named = {
-            version.digest for each in await self._store.bundles() for version in each.versions
+            version.digest
+            for each in await self._store.find(BUNDLES.where())
+            for version in each.versions
         }
         gone = [digest for digest in old if digest not in named]
         for digest in gone:
@@ -288,7 +291,7 @@ class Bundles:
         """The bundle after a change, and whether there was one."""
 
         async def present() -> tuple[tuple[Bundle, bool], Change | None]:
-            before = await self._store.bundle(bundle_id(project_id, name))
+            before = await self._store.get(BUNDLES, bundle_id(project_id, name))
             change = decide(before, self._system.now())
             if change is None:
                 assert before is not None, "nothing is like nothing"

@@ -24,6 +24,7 @@ from crawlfleet.features.schedules.rules.firing import FiringPlan
 from crawlfleet.features.schedules.rules.recurrence import Recurrence
 from crawlfleet.features.schedules.runner import ScheduleRunner, claimed_by
 from crawlfleet.features.schedules.starter import ScheduleStarter, held_back
+from crawlfleet.features.schedules.table import firings_of
 from crawlfleet.features.schedules.views import (
     MAX_FILLED_BACK,
     ScheduledWorkflow,
@@ -244,7 +245,7 @@ class Schedules:
         after = firings_from(schedule.id, dues[-1] + 0.001)
         known: list[Firing] = []
         while True:
-            page = await self._store.firings(schedule.id, after=after, limit=PORTION)
+            page = await self._store.find(firings_of(schedule.id, after=after, limit=PORTION))
             known += [each for each in page if each.id >= lowest]
             if len(page) < PORTION or page[-1].id < lowest:
                 return known
@@ -289,7 +290,7 @@ class Schedules:
     async def history(self, schedule_id: str, *, after: str | None, limit: int) -> list[Firing]:
         """What became of its due instants, the newest instant first."""
         await self.find(schedule_id)
-        return await self._store.firings(schedule_id, after=after, limit=limit)
+        return await self._store.find(firings_of(schedule_id, after=after, limit=limit))
 
     async def upcoming(self, schedule_id: str, *, after: float | None, count: int) -> Upcoming:
         """Its next due instants, as if it were not paused."""

@@ -17,6 +17,7 @@ from crawlfleet.features.schedules.rules import schedules
 from crawlfleet.features.schedules.views import ScheduledWorkflow
 from crawlfleet.features.workflows.model import LIVE_RUN, Workflow
 from crawlfleet.features.workflows.service import Workflows, given_problems
+from crawlfleet.features.workflows.table import WORKFLOWS, find_workflows, runs_among
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN
 from crawlfleet.model.project import DEFAULT_PROJECT
@@ -59,12 +60,12 @@ class ScheduleStarter:
 
     async def _workflow(self, wanted: ScheduledWorkflow) -> Workflow:
         project_id = wanted.project_id or DEFAULT_PROJECT
-        found = await self._store.find_workflows(
-            project_id=project_id, name=wanted.name, after=None, limit=1
+        found = await self._store.find(
+            find_workflows(project_id=project_id, name=wanted.name, after=None, limit=1)
         )
         if found:
             return found[0]
-        by_id = await self._store.workflow(wanted.name)
+        by_id = await self._store.get(WORKFLOWS, wanted.name)
         if by_id is not None and wanted.project_id in (None, by_id.project_id):
             return by_id
         raise InvalidRequest([_no_workflow(wanted.name, project_id)])
@@ -96,7 +97,9 @@ class ScheduleStarter:
         of_runs = sorted(id for id in ids if id.startswith(f"{RUN}-"))
         of_tasks = sorted(ids.difference(of_runs))
         tasks = await self._store.task_states(of_tasks) if of_tasks else {}
-        runs = await self._store.run_states(of_runs) if of_runs else {}
+        runs = (
+            dict(await self._store.values(runs_among(of_runs), "id", "status")) if of_runs else {}
+        )
         alive = {id for id, status in tasks.items() if status not in TERMINAL}
         alive.update(id for id, status in runs.items() if status in LIVE_RUN)
         return {each.id: [id for id in each.running if id in alive] for each in found}

@@ -12,6 +12,7 @@ from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.features.secrets import rules
+from crawlfleet.features.secrets.table import SECRETS
 from crawlfleet.model.change import Change
 from crawlfleet.model.secret import (
     MOST_OF_PROJECT,
@@ -111,7 +112,7 @@ class Secrets:
         values: dict[str, str] = {}
         for name in lease.task.secrets:
             id = secret_id(lease.task.project_id, name)
-            found = await self._store.secret(id)
+            found = await self._store.get(SECRETS, id)
             if found is None or not found.sealed:
                 return SecretReply(refusal=f"there is no secret {name} any more; set it again")
             try:
@@ -129,7 +130,7 @@ class Secrets:
     async def _of(self, project_id: str) -> list[Secret]:
         return [
             each
-            for each in await self._store.secrets()
+            for each in await self._store.find(SECRETS.where())
             if each.project_id == project_id and each.sealed
         ]
 
@@ -137,7 +138,7 @@ class Secrets:
         self, project_id: str, name: str, decide: Decide, if_version: int | None
     ) -> Secret:
         async def present() -> tuple[Secret, Change]:
-            before = await self._store.secret(secret_id(project_id, name))
+            before = await self._store.get(SECRETS, secret_id(project_id, name))
             change = decide(before, self._system.now())
             assert change is not None, "`decide` raises instead"
             expect_version(name, before.version if before else 0, if_version)

@@ -16,7 +16,9 @@ from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Format,
 from crawlfleet.features.webhooks.queue import DeliveryQueue
 from crawlfleet.features.webhooks.rules import callbacks, webhooks
 from crawlfleet.features.webhooks.rules import delivery as deliveries
+from crawlfleet.features.webhooks.table import DELIVERIES, WEBHOOKS
 from crawlfleet.features.workflows.model import Run, RunStep
+from crawlfleet.features.workflows.table import RUNS, steps_of
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import Task
@@ -84,7 +86,7 @@ class FanOut:
 
     async def look(self) -> dict[str, Webhook]:
         """All webhooks, as they are now."""
-        self.webhooks = {each.id: each for each in await self._store.webhooks()}
+        self.webhooks = {each.id: each for each in await self._store.find(WEBHOOKS.where())}
         self._irrelevant_tasks.clear()
         return self.webhooks
 
@@ -146,7 +148,7 @@ class FanOut:
 
     async def _put_waiting(self, ids: Sequence[str], queue: DeliveryQueue) -> None:
         """Put those that wait on their shelves. One that is settled meanwhile is found to be."""
-        for delivery in await self._store.deliveries_among(ids) if ids else ():
+        for delivery in await self._store.get_many(DELIVERIES, ids) if ids else ():
             if delivery.status is DeliveryStatus.WAITING:
                 await self._put(delivery, queue)
 
@@ -157,7 +159,7 @@ class FanOut:
         if not overtaken:
             return
         now = self._system.now()
-        old = await self._store.deliveries_among(overtaken)
+        old = await self._store.get_many(DELIVERIES, overtaken)
         changes = [
             deliveries.superseded(each, now=now)
             for each in old
@@ -177,9 +179,9 @@ class FanOut:
         )
         found: dict[str, Standing] = {}
         for id in ids:
-            run = await self._store.workflow_run(id)
+            run = await self._store.get(RUNS, id)
             if run is not None and run.callback is not None:
-                found[id] = run, await self._store.run_steps(id)
+                found[id] = run, await self._store.find(steps_of(id))
         return found
 
     async def _tasks(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Task]:

@@ -22,6 +22,7 @@ from crawlfleet.features.webhooks.queue import DeliveryQueue, QueuedDelivery, we
 from crawlfleet.features.webhooks.rules import delivery as deliveries
 from crawlfleet.features.webhooks.rules.delivery import DeliveryRetries
 from crawlfleet.features.webhooks.secrets import WebhookSecrets
+from crawlfleet.features.webhooks.table import DELIVERIES, waiting_deliveries
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.settings import WebhookSettings
@@ -123,7 +124,7 @@ class DeliverySender:
             async with StorePause(log, "deliveries wait for the store") as store:
                 if after is None:
                     await self._fan_out.look()
-                portion = await self._store.waiting_deliveries(after=after, limit=PORTION)
+                portion = await self._store.find(waiting_deliveries(after=after, limit=PORTION))
             if store.has_failed:
                 continue
             for delivery in portion:
@@ -206,7 +207,7 @@ class DeliverySender:
 
     async def _send(self, receiver: str, taken: QueuedDelivery) -> float | None:
         """Send one; when it has to go again, if it has to."""
-        delivery = next(iter(await self._store.deliveries_among([taken.id])), None)
+        delivery = next(iter(await self._store.get_many(DELIVERIES, [taken.id])), None)
         if delivery is None or delivery.status is not DeliveryStatus.WAITING:
             return None
         webhook = self._webhook(receiver)

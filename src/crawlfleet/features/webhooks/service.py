@@ -17,6 +17,7 @@ from crawlfleet.features.webhooks.model import Delivery, DeliveryStatus, Webhook
 from crawlfleet.features.webhooks.rules import delivery as deliveries
 from crawlfleet.features.webhooks.rules import webhooks
 from crawlfleet.features.webhooks.secrets import WebhookSecrets
+from crawlfleet.features.webhooks.table import DELIVERIES, WEBHOOKS, deliveries_to
 from crawlfleet.features.webhooks.views import (
     MAX_RESENT,
     ResendReply,
@@ -59,7 +60,7 @@ class Webhooks:
 
     async def get(self, webhook_id: str) -> Webhook:
         """The webhook, or `NotFound`."""
-        found = await self._store.webhook(webhook_id)
+        found = await self._store.get(WEBHOOKS, webhook_id)
         if found is None or found.removed_at is not None:
             raise NotFound("webhook", webhook_id)
         return found
@@ -70,7 +71,7 @@ class Webhooks:
         """Up to `limit` webhooks beyond an id, in order of id."""
         found = [
             each
-            for each in await self._store.webhooks()
+            for each in await self._store.find(WEBHOOKS.where())
             if each.removed_at is None
             and (after is None or each.id > after)
             and project_id in (None, each.project_id)
@@ -80,13 +81,15 @@ class Webhooks:
 
     async def counts(self, webhook_id: str) -> dict[DeliveryStatus, int]:
         """How its deliveries stand."""
-        return await self._store.count_deliveries(webhook_id)
+        return await self._store.count(deliveries_to(webhook_id), "status")
 
     async def create(self, request: WebhookRequest, *, by: str) -> tuple[Webhook, str]:
         """The webhook and its secret; without one if it was there before. `Conflict` if another
         has the name."""
         accept(webhooks.problems_of(request, allow_private=self._allow_private))
-        present = [each for each in await self._store.webhooks() if each.removed_at is None]
+        present = [
+            each for each in await self._store.find(WEBHOOKS.where()) if each.removed_at is None
+        ]
         if len(present) >= MAX_WEBHOOKS:
             raise Conflict(f"there are {MAX_WEBHOOKS} webhooks already; remove one first")
         now = self._system.now()
@@ -189,12 +192,12 @@ class Webhooks:
     ) -> list[Delivery]:
         """What became of its deliveries, the newest event first."""
         await self.get(webhook_id)
-        return await self._store.find_deliveries(webhook_id, status, after=after, limit=limit)
+        return await self._store.find(deliveries_to(webhook_id, status, after=after, limit=limit))
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery:
         """One of them, or `NotFound`."""
         await self.get(webhook_id)
-        found = next(iter(await self._store.deliveries_among([delivery_id])), None)
+        found = next(iter(await self._store.get_many(DELIVERIES, [delivery_id])), None)
         if found is None or found.webhook_id != webhook_id:
             raise NotFound("delivery", delivery_id)
         return found
@@ -206,14 +209,14 @@ class Webhooks:
         if ids:
             found = [
                 each
-                for each in await self._store.deliveries_among([*ids])
+                for each in await self._store.get_many(DELIVERIES, [*ids])
                 if each.webhook_id == webhook_id
             ]
         else:
             # The store lists the newest first.
             found, after = [], None
-            while portion := await self._store.find_deliveries(
-                webhook_id, DeliveryStatus.DEAD, after=after, limit=MAX_RESENT
+            while portion := await self._store.find(
+                deliveries_to(webhook_id, DeliveryStatus.DEAD, after=after, limit=MAX_RESENT)
             ):
                 more = more or bool(found)
                 found, after = [*portion[::-1], *found][:MAX_RESENT], portion[-1].id

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.webhooks.rules import callbacks
+from crawlfleet.features.webhooks.table import WEBHOOKS
 from crawlfleet.model.task import Callback
 from crawlfleet.ports.store import Store
 
@@ -19,7 +20,7 @@ async def carriers(
     asked = {(project_id, url) for project_id, url in wanted if url is not None}
     if not asked:
         return {}
-    known = await store.webhooks()
+    known = await store.find(WEBHOOKS.where())
     return {
         (project_id, url): callbacks.choose(known, project_id, url, allow_private=allow_private)
         for project_id, url in asked

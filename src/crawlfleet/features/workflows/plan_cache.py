@@ -4,8 +4,10 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
+from crawlfleet.features.workflows.model import version_row_id
 from crawlfleet.features.workflows.rules import document
 from crawlfleet.features.workflows.rules.plan import WorkflowPlan, plan_of
+from crawlfleet.features.workflows.table import WORKFLOW_VERSIONS
 from crawlfleet.ports.store import Store
 
 KEPT_STEPS: Final = 100_000
@@ -29,7 +31,7 @@ class PlanCache:
         if plan is not None:
             self._plans.move_to_end(name)
             return plan
-        version = await self._store.workflow_version(workflow_id, number)
+        version = await self._store.get(WORKFLOW_VERSIONS, version_row_id(workflow_id, number))
         if version is None:
             return None
         raw = bytes(version.document)

@@ -28,10 +28,12 @@ from crawlfleet.features.workflows.rules.language.evaluation import ExpressionSc
 from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.features.workflows.rules.requests import request_of, task_id
 from crawlfleet.features.workflows.run_state import RunState
+from crawlfleet.features.workflows.table import RUNS, live_runs, steps_of
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.quality import Decision as Said
 from crawlfleet.model.task import TERMINAL, StepRef, TaskStatus
+from crawlfleet.ports.kernel_tables import measured_runs_of
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -102,7 +104,7 @@ class WorkflowRunner:
         while True:
             async with StorePause(log, "runs wait for the store"):
                 after: str | None = None
-                while found := await self._store.live_runs(after=after, limit=RUNS_BATCH):
+                while found := await self._store.find(live_runs(after=after, limit=RUNS_BATCH)):
                     for run in found:
                         await self.advance(run.id)
                     after = found[-1].id
@@ -153,12 +155,12 @@ class WorkflowRunner:
             await self._finish(live)
 
     async def _load(self, run_id: str) -> RunState | None:
-        run = await self._store.workflow_run(run_id)
+        run = await self._store.get(RUNS, run_id)
         if run is None or run.status not in LIVE_RUN:
             return None
         plan = await self._plans.get(run.workflow_id, run.number)
         assert plan is not None, "versions of workflows are not removed"
-        live = RunState(run, plan, await self._store.run_steps(run_id))
+        live = RunState(run, plan, await self._store.find(steps_of(run_id)))
         await self._look(live, live.running)
         while len(self._runs) >= KEPT:
             self._runs.pop(next(iter(self._runs)))
@@ -222,10 +224,16 @@ class WorkflowRunner:
         step may have thousands."""
         said: dict[str, Said] = {}
         for first in range(0, len(ids), STATES_BATCH):
-            said |= await self._store.decisions_of(ids[first : first + STATES_BATCH])
+            said |= dict(
+                await self._store.values(
+                    measured_runs_of(ids[first : first + STATES_BATCH]), "task_id", "decision"
+                )
+            )
         named, more = concerned(said)
         if named:
-            newest = {each.task_id: each for each in await self._store.measured_runs_of(named)}
+            newest = {
+                each.task_id: each for each in await self._store.find(measured_runs_of(named))
+            }
             return held_by(newest.values(), more)
         # Only who accepts lets go what was held, not that nothing is left to accept.
         is_gone = len(said) < len(ids) and Said.ACCEPTED not in said.values()

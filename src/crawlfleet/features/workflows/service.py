@@ -26,6 +26,7 @@ from crawlfleet.features.workflows.model import (
     Workflow,
     WorkflowDocument,
     WorkflowVersion,
+    version_row_id,
 )
 from crawlfleet.features.workflows.plan_cache import LARGE_BYTES, PlanCache
 from crawlfleet.features.workflows.rules import document as documents
@@ -33,14 +34,24 @@ from crawlfleet.features.workflows.rules import runs, validation
 from crawlfleet.features.workflows.rules.plan import WorkflowPlan
 from crawlfleet.features.workflows.rules.requests import request_of
 from crawlfleet.features.workflows.runner import WorkflowRunner
+from crawlfleet.features.workflows.table import (
+    RUNS,
+    WORKFLOW_VERSIONS,
+    WORKFLOWS,
+    RunFilter,
+    find_runs,
+    find_workflows,
+    steps_of,
+    versions_of,
+)
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN, WORKFLOW, make_id
 from crawlfleet.model.quality import Decision
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.task import EMPTY_OBJECT, TERMINAL, TaskStatus
+from crawlfleet.ports.kernel_tables import measured_runs_of
 from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
-from crawlfleet.ports.workflows import RunFilter
 
 LOOK_EVERY_S: Final = 0.25
 """How often one who waits for the end of a run looks."""
@@ -103,8 +114,10 @@ class Workflows:
         digest = _digest(msgspec.json.encode(document))
 
         async def decide() -> tuple[tuple[Workflow, bool], Change | None]:
-            found = await self._store.find_workflows(
-                project_id=document.project_id, name=document.name, after=None, limit=1
+            found = await self._store.find(
+                find_workflows(
+                    project_id=document.project_id, name=document.name, after=None, limit=1
+                )
             )
             before = found[0] if found else None
             if before is not None and before.digest == digest:
@@ -128,7 +141,7 @@ class Workflows:
 
     async def get(self, workflow_id: str) -> Workflow:
         """The workflow, or `NotFound`."""
-        workflow = await self._store.workflow(workflow_id)
+        workflow = await self._store.get(WORKFLOWS, workflow_id)
         if workflow is None:
             raise NotFound("workflow", workflow_id)
         return workflow
@@ -137,15 +150,15 @@ class Workflows:
         self, *, project_id: str | None, name: str | None, after: str | None, limit: int
     ) -> list[Workflow]:
         """Workflows in order of their making."""
-        return await self._store.find_workflows(
-            project_id=project_id, name=name, after=after, limit=limit
+        return await self._store.find(
+            find_workflows(project_id=project_id, name=name, after=after, limit=limit)
         )
 
     async def version(self, workflow_id: str, number: int | None = None) -> WorkflowVersion:
         """A version with its document, the newest when none is named; or `NotFound`."""
         workflow = await self.get(workflow_id)
         wanted = workflow.latest if number is None else number
-        version = await self._store.workflow_version(workflow_id, wanted)
+        version = await self._store.get(WORKFLOW_VERSIONS, version_row_id(workflow_id, wanted))
         if version is None:
             raise NotFound("version", f"{workflow_id} version {wanted}")
         return version
@@ -155,7 +168,7 @@ class Workflows:
     ) -> list[WorkflowVersion]:
         """Its versions without their documents, the newest first."""
         await self.get(workflow_id)
-        return await self._store.workflow_versions(workflow_id, below=below, limit=limit)
+        return await self._store.find(versions_of(workflow_id, before=below, limit=limit))
 
     async def start(
         self,
@@ -229,7 +242,7 @@ class Workflows:
     async def _same(self, refusal: Refusal, digest: str) -> Run:
         claim = refusal.claim
         assert claim is not None, "a claim was in the way"
-        if claim.digest == digest and (run := await self._store.workflow_run(claim.holder)):
+        if claim.digest == digest and (run := await self._store.get(RUNS, claim.holder)):
             return run
         raise Conflict(
             f"idempotency_key {claim.key!r} was used for another run ({claim.holder}); use a new "
@@ -238,7 +251,7 @@ class Workflows:
 
     async def run(self, run_id: str) -> Run:
         """The run, or `NotFound`."""
-        run = await self._store.workflow_run(run_id)
+        run = await self._store.get(RUNS, run_id)
         if run is None:
             raise NotFound("run", run_id)
         return run
@@ -255,14 +268,14 @@ class Workflows:
 
     async def find_runs(self, filter: RunFilter, *, after: str | None, limit: int) -> list[Run]:
         """Runs, the newest first."""
-        return await self._store.find_runs(filter, after=after, limit=limit)
+        return await self._store.find(find_runs(filter, after=after, limit=limit))
 
     async def standing(self, run: Run) -> tuple[WorkflowPlan, dict[int, RunStep]]:
         """The plan of a run, and how its steps stand, by their places."""
         plan = await self._plans.get(run.workflow_id, run.number)
         if plan is None:
             raise NotFound("version", f"{run.workflow_id} version {run.number}")
-        rows = await self._store.run_steps(run.id)
+        rows = await self._store.find(steps_of(run.id))
         return plan, {plan.places[row.step]: row for row in rows}
 
     async def count_instances(self, run: Run, rows: Iterable[RunStep]) -> dict[str, InstanceCounts]:
@@ -311,7 +324,7 @@ class Workflows:
         tasks completed, or all shards of one did, and would fail it once more."""
         if plan.steps[place].step.expectations is None:
             return False
-        said = await self._store.decisions_of(ids)
+        said = dict(await self._store.values(measured_runs_of(ids), "task_id", "decision"))
         if Decision.REJECTED in said.values():
             return True
         tasks = await self._store.tasks([*said])

@@ -23,6 +23,7 @@ from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RetentionSettings, Settings
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.model.wire.node_protocol import PROTOCOL, Registration
+from crawlfleet.ports.kernel_tables import usage_between
 from crawlfleet.testing.simulation import schedules, workflows
 from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
 from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
@@ -407,7 +408,9 @@ class _World:
         try:
             self._watch.timetable.check_end()
             self._watch.runs.check_end()
-            self._watch.usage.check_end(await self._store.usage(since=0.0, until=float("inf")))
+            self._watch.usage.check_end(
+                await self._store.find(usage_between(since=0.0, until=float("inf")))
+            )
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
         live = await self._store.live_executions()

@@ -6,8 +6,10 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
+from crawlfleet.features.secrets.table import SECRETS
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.task import EXECUTION_CHANGES, HELD, TASK_CHANGES, TaskStatus
+from crawlfleet.ports.kernel_tables import BUNDLES, CLUSTERS, KEYS, PROJECTS, configurations_of
 from crawlfleet.ports.store import Change, Leadership, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
     Harness,
@@ -47,8 +49,8 @@ RESULT: Final = Raw(b'{"success":true}')
 class CommitTests(Harness):
     @on_store
     async def test_default_project_and_cluster_exist_from_the_start(self, store: Store) -> None:
-        project = await store.project("default")
-        (cluster,) = await store.clusters()
+        project = await store.get(PROJECTS, "default")
+        (cluster,) = await store.find(CLUSTERS.where())
         assert project is not None
         assert (project.id, project.version) == ("default", 1)
         assert (cluster.id, cluster.project_id, cluster.version) == ("default", "default", 1)
@@ -57,7 +59,7 @@ class CommitTests(Harness):
     async def test_opening_an_open_store_again_changes_nothing(self, store: Store) -> None:
         await must(store, Change(tasks=(make_task(),)))
         await store.open()
-        assert len(await store.clusters()) == 1
+        assert len(await store.find(CLUSTERS.where())) == 1
         assert await store.tasks(["task-0001"]) == [make_task()]
 
     @on_store
@@ -77,18 +79,18 @@ class CommitTests(Harness):
             executions=(FULL_EXECUTION,),
         )
         await must(store, change)
-        assert await store.project("proj-0001") == FULL_PROJECT
-        kept = await store.configurations("clus-0001", below=None, limit=9)
+        assert await store.get(PROJECTS, "proj-0001") == FULL_PROJECT
+        kept = await store.find(configurations_of("clus-0001", before=None, limit=9))
         assert kept == [make_configuration(cause=AWKWARD)]
-        assert await store.bundle(FULL_BUNDLE.id) == FULL_BUNDLE
+        assert await store.get(BUNDLES, FULL_BUNDLE.id) == FULL_BUNDLE
         sealed = make_secret(sealed=AWKWARD, cause=AWKWARD)
-        assert await store.secret(sealed.id) == sealed
-        assert FULL_CLUSTER in await store.clusters()
+        assert await store.get(SECRETS, sealed.id) == sealed
+        assert FULL_CLUSTER in await store.find(CLUSTERS.where())
         assert await store.node("node-0001") == FULL_NODE
         assert await store.session("sess-0001") == FULL_SESSION
         assert await store.tasks(["task-0001"]) == [FULL_TASK]
         assert await store.executions("task-0001") == [FULL_EXECUTION]
-        assert await store.keys() == [FULL_KEY]
+        assert await store.find(KEYS.where()) == [FULL_KEY]
 
     @on_store
     async def test_rows_with_only_defaults_are_stored_whole(self, store: Store) -> None:
@@ -108,15 +110,15 @@ class CommitTests(Harness):
             executions=(make_execution(),),
         )
         await must(store, change)
-        assert await store.bundles() == [make_bundle(1), make_bundle(2)]
-        assert await store.secrets() == [make_secret(1), make_secret(2)]
-        assert await store.project("proj-0001") == make_project()
-        assert make_cluster() in await store.clusters()
+        assert await store.find(BUNDLES.where()) == [make_bundle(1), make_bundle(2)]
+        assert await store.find(SECRETS.where()) == [make_secret(1), make_secret(2)]
+        assert await store.get(PROJECTS, "proj-0001") == make_project()
+        assert make_cluster() in await store.find(CLUSTERS.where())
         assert await store.node("node-0001") == make_node()
         assert await store.session("sess-0001") == make_session()
         assert await store.tasks(["task-0001"]) == [make_task()]
         assert await store.executions("task-0001") == [make_execution()]
-        assert await store.keys() == [make_key()]
+        assert await store.find(KEYS.where()) == [make_key()]
 
     @on_store
     async def test_everything_that_has_a_life_can_change_and_change_back(
@@ -243,7 +245,7 @@ class CommitTests(Harness):
         committed = await store.commit([change])
         assert is_refused(committed.refusals[0], RefusalKind.VERSION, "key-0001")
         assert committed.last_seq == 0
-        assert await store.project("proj-0001") is None
+        assert await store.get(PROJECTS, "proj-0001") is None
         assert await store.node("node-0001") is None
         assert await store.session("sess-0001") is None
         assert await store.tasks(["task-0001"]) == []

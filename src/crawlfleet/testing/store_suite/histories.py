@@ -10,9 +10,11 @@ import msgspec
 
 from crawlfleet.adapters.store.acceptance import rows_by_kind
 from crawlfleet.adapters.store.memory.store import MemoryStore
+from crawlfleet.features.secrets.table import SECRETS
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
+from crawlfleet.ports.kernel_tables import BUNDLES, CLUSTERS, KEYS, PROJECTS, configurations_of
 from crawlfleet.ports.store import Change, Committed, Store, TaskFilter
 from crawlfleet.testing.store_suite.harness import Harness
 from crawlfleet.testing.store_suite.samples import (
@@ -148,12 +150,12 @@ async def _everything(store: Store) -> list[Any]:
         TaskFilter(assigned_node="node-0001"),
     ]
     return [
-        [await store.project(f"proj-{n:04}") for n in range(IDS)],
-        await store.projects(),
-        await store.clusters(),
-        await store.configurations("clus-0001", below=None, limit=100),
-        await store.bundles(),
-        await store.secrets(),
+        [await store.get(PROJECTS, f"proj-{n:04}") for n in range(IDS)],
+        await store.find(PROJECTS.where()),
+        await store.find(CLUSTERS.where()),
+        await store.find(configurations_of("clus-0001", before=None, limit=100)),
+        await store.find(BUNDLES.where()),
+        await store.find(SECRETS.where()),
         await store.nodes(),
         await store.nodes([NodeStatus.ONLINE]),
         [await store.session(f"sess-{n:04}") for n in range(IDS)],
@@ -167,7 +169,7 @@ async def _everything(store: Store) -> list[Any]:
         [portion async for portion in store.unfinished_tasks()],
         [await store.executions(task_id) for task_id in ids],
         await store.live_executions(),
-        await store.keys(),
+        await store.find(KEYS.where()),
         await store.events(after=0, limit=1000),
         await store.events(after=3, limit=5, subject="a"),
         await store.cursor("c"),

@@ -3,6 +3,13 @@
 from msgspec.structs import replace
 
 from crawlfleet.model.quality import Decision, MeasuredRun, series_key
+from crawlfleet.ports.kernel_tables import (
+    measured_runs_in,
+    measured_runs_of,
+    newest_of_series,
+    old_measured_runs,
+    surplus_measured_runs,
+)
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import Harness, commit_one, is_refused, must, on_store
 from crawlfleet.testing.store_suite.quality_samples import FULL_MEASURED, make_measured
@@ -13,24 +20,37 @@ def ids(runs: list[MeasuredRun]) -> list[str]:
     return [each.id for each in runs]
 
 
+async def remove(store: Store, *, before: float, keep: int, limit: int) -> int:
+    """What is old goes, and what is more than is kept of a series; how many runs."""
+    old = await store.remove(old_measured_runs(before=before, limit=limit))
+    return old + await store.remove(surplus_measured_runs(keep=keep, limit=limit))
+
+
 class QualityTests(Harness):
     @on_store
     async def test_measured_runs_come_back_as_they_were(self, store: Store) -> None:
         plain = make_measured(2)
         await must(store, Change(rows=(plain, FULL_MEASURED)))
-        assert await store.measured_runs(plain.series, after=None, limit=9) == [plain]
-        assert await store.measured_runs(FULL_MEASURED.series, after=None, limit=9) == [
+        assert await store.find(measured_runs_in(plain.series, after=None, limit=9)) == [plain]
+        assert await store.find(measured_runs_in(FULL_MEASURED.series, after=None, limit=9)) == [
             FULL_MEASURED
         ]
         accepted = replace(plain, decision=Decision.ACCEPTED, decided_by="ann", version=2)
         await must(store, Change(rows=(accepted,)))
         again = await commit_one(store, Change(rows=(accepted,)))
         assert is_refused(again, RefusalKind.VERSION, plain.id)
-        assert await store.measured_runs_of([plain.task_id, "task-none"]) == [accepted]
+        assert await store.find(measured_runs_of([plain.task_id, "task-none"])) == [accepted]
         said = {plain.task_id: Decision.ACCEPTED}
-        assert await store.decisions_of([plain.task_id, "task-none"]) == said
-        assert await store.decisions_of([]) == {}
-        assert await store.measured_runs_of([]) == []
+        assert (
+            dict(
+                await store.values(
+                    measured_runs_of([plain.task_id, "task-none"]), "task_id", "decision"
+                )
+            )
+            == said
+        )
+        assert dict(await store.values(measured_runs_of([]), "task_id", "decision")) == {}
+        assert await store.find(measured_runs_of([])) == []
 
     @on_store
     async def test_the_runs_of_a_series_are_listed_newest_first(self, store: Store) -> None:
@@ -39,11 +59,13 @@ class QualityTests(Harness):
         await must(store, Change(rows=(*runs, other)))
         series = runs[0].series
         newest = ids([*reversed(runs)])
-        assert ids(await store.measured_runs(series, after=None, limit=9)) == newest
-        assert ids(await store.measured_runs(series, after=None, limit=2)) == newest[:2]
-        assert ids(await store.measured_runs(series, after=newest[1], limit=9)) == newest[2:]
-        assert await store.measured_runs(series, after=None, limit=0) == []
-        assert await store.measured_runs("default/none", after=None, limit=9) == []
+        assert ids(await store.find(measured_runs_in(series, after=None, limit=9))) == newest
+        assert ids(await store.find(measured_runs_in(series, after=None, limit=2))) == newest[:2]
+        assert (
+            ids(await store.find(measured_runs_in(series, after=newest[1], limit=9))) == newest[2:]
+        )
+        assert await store.find(measured_runs_in(series, after=None, limit=0)) == []
+        assert await store.find(measured_runs_in("default/none", after=None, limit=9)) == []
 
     @on_store
     async def test_a_task_that_ended_again_has_several_runs_oldest_first(
@@ -51,12 +73,14 @@ class QualityTests(Harness):
     ) -> None:
         runs = [make_measured(number, task_id="task-0001") for number in (3, 1, 2)]
         await must(store, Change(rows=(*runs,)))
-        found = await store.measured_runs_of(["task-0001"])
+        found = await store.find(measured_runs_of(["task-0001"]))
         assert ids(found) == sorted(each.id for each in runs)
         held = replace(found[-1], decision=Decision.HELD, version=2)
         accepted = replace(found[0], decision=Decision.ACCEPTED, version=2)
         await must(store, Change(rows=(held, accepted)))
-        assert await store.decisions_of(["task-0001"]) == {"task-0001": Decision.HELD}
+        assert dict(await store.values(measured_runs_of(["task-0001"]), "task_id", "decision")) == {
+            "task-0001": Decision.HELD
+        }
 
     @on_store
     async def test_series_are_listed_with_their_newest_run(self, store: Store) -> None:
@@ -69,7 +93,9 @@ class QualityTests(Harness):
         await must(store, Change(rows=(*runs,)))
 
         async def find(project_id: str | None, after: str | None, limit: int) -> list[str]:
-            found = await store.newest_of_series(project_id=project_id, after=after, limit=limit)
+            found = await store.find(
+                newest_of_series(project_id=project_id, after=after, limit=limit)
+            )
             assert {each.id for each in found} <= {each.id for each in runs[1::2]}
             return [each.series for each in found]
 
@@ -90,18 +116,20 @@ class QualityTests(Harness):
         other = make_measured(20, series=series_key("default", "other"), at=NOW + 20)
         await must(store, Change(rows=(*runs[:3], held, *runs[4:], other)))
         series = held.series
-        assert await store.remove_measured_runs(before=NOW, keep=9, limit=9) == 0
-        assert await store.remove_measured_runs(before=NOW + 9, keep=1, limit=0) == 0
-        assert await store.remove_measured_runs(before=NOW + 2, keep=9, limit=1) == 1
-        assert await store.remove_measured_runs(before=NOW + 2, keep=9, limit=9) == 1
+        assert await remove(store, before=NOW, keep=9, limit=9) == 0
+        assert await remove(store, before=NOW + 9, keep=1, limit=0) == 0
+        assert await remove(store, before=NOW + 2, keep=9, limit=1) == 1
+        assert await remove(store, before=NOW + 2, keep=9, limit=9) == 1
         # What somebody has to decide about stays, however many have come since.
-        assert await store.remove_measured_runs(before=NOW, keep=2, limit=2) == 2
-        assert await store.remove_measured_runs(before=NOW, keep=2, limit=9) == 1
+        assert await remove(store, before=NOW, keep=2, limit=2) == 2
+        assert await remove(store, before=NOW, keep=2, limit=9) == 1
         kept = ids([runs[7], runs[6], held])
-        assert ids(await store.measured_runs(series, after=None, limit=9)) == kept
-        assert ids(await store.measured_runs(other.series, after=None, limit=9)) == [other.id]
+        assert ids(await store.find(measured_runs_in(series, after=None, limit=9))) == kept
+        assert ids(await store.find(measured_runs_in(other.series, after=None, limit=9))) == [
+            other.id
+        ]
         # Nor does it go by its age.
-        assert await store.remove_measured_runs(before=NOW + 99, keep=9, limit=9) == 3
-        assert ids(await store.measured_runs(series, after=None, limit=9)) == [held.id]
+        assert await remove(store, before=NOW + 99, keep=9, limit=9) == 3
+        assert ids(await store.find(measured_runs_in(series, after=None, limit=9))) == [held.id]
         # What is gone is new again.
         await must(store, Change(rows=(runs[0],)))

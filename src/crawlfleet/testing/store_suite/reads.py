@@ -16,6 +16,7 @@ from crawlfleet.model.task import (
     TaskError,
     TaskStatus,
 )
+from crawlfleet.ports.kernel_tables import CLUSTERS, KEYS, PROJECTS, configurations_of
 from crawlfleet.ports.store import Change, Store, TaskFilter
 from crawlfleet.testing.store_suite.harness import Harness, must, on_store
 from crawlfleet.testing.store_suite.samples import (
@@ -75,9 +76,9 @@ def chosen(task: Task, filter: TaskFilter) -> bool:
 class ReadTests(Harness):
     @on_store
     async def test_empty_store_gives_empty_answers(self, store: Store) -> None:
-        assert await store.project("nope") is None
-        assert [project.id for project in await store.projects()] == ["default"]
-        assert await store.configurations("default", below=None, limit=10) == []
+        assert await store.get(PROJECTS, "nope") is None
+        assert [project.id for project in await store.find(PROJECTS.where())] == ["default"]
+        assert await store.find(configurations_of("default", before=None, limit=10)) == []
         assert await store.count_tasks_by_project() == {}
         assert await store.count_unfinished("default") == {}
         assert await store.node("nope") is None
@@ -93,7 +94,7 @@ class ReadTests(Harness):
         assert [portion async for portion in store.unfinished_tasks()] == []
         assert await store.executions("nope") == []
         assert await store.live_executions() == []
-        assert await store.keys() == []
+        assert await store.find(KEYS.where()) == []
         assert await store.events(after=0, limit=10) == []
         assert await store.events(after=0, limit=10, subject="nope") == []
         assert await store.cursor("nope") == 0
@@ -192,9 +193,9 @@ class ReadTests(Harness):
             await store.nodes(),
             await store.nodes([NodeStatus.PENDING]),
             await store.live_sessions(),
-            await store.clusters(),
+            await store.find(CLUSTERS.where()),
             await store.live_executions(),
-            await store.keys(),
+            await store.find(KEYS.where()),
         )
         for rows in lists:
             ids = [row.id for row in rows]
@@ -402,7 +403,7 @@ class ReadTests(Harness):
     @on_store
     async def test_projects_are_listed_in_order_of_id(self, store: Store) -> None:
         await must(store, *(Change(rows=(make_project(n),)) for n in (3, 1, 2)))
-        found = [project.id for project in await store.projects()]
+        found = [project.id for project in await store.find(PROJECTS.where())]
         assert found == ["default", "proj-0001", "proj-0002", "proj-0003"]
 
     @on_store
@@ -410,11 +411,11 @@ class ReadTests(Harness):
         mine = [make_configuration(number) for number in range(1, 13)]
         other = make_configuration(99, "clus-0002")
         await must(store, Change(rows=(*mine, other)))
-        listed = await store.configurations("clus-0001", below=None, limit=100)
+        listed = await store.find(configurations_of("clus-0001", before=None, limit=100))
         assert listed == mine[::-1]
-        assert await store.configurations("clus-0001", below=11, limit=2) == mine[9:7:-1]
-        assert await store.configurations("clus-0001", below=1, limit=2) == []
-        assert await store.configurations("clus-0002", below=None, limit=2) == [other]
+        assert await store.find(configurations_of("clus-0001", before=11, limit=2)) == mine[9:7:-1]
+        assert await store.find(configurations_of("clus-0001", before=1, limit=2)) == []
+        assert await store.find(configurations_of("clus-0002", before=None, limit=2)) == [other]
 
     @on_store
     async def test_events_are_numbered_in_the_order_of_commit(self, store: Store) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from crawlfleet.ports.kernel_tables import CLUSTERS
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import Harness, commit_one, must, take_lead
 from crawlfleet.testing.store_suite.samples import (
@@ -52,7 +53,7 @@ class DurableStoreTests(Harness):
             refusal = await commit_one(store, Change(claims=(make_claim("b"),)))
             assert refusal is not None
             assert refusal.claim == make_claim("a")
-            assert len(await store.clusters()) == 1
+            assert len(await store.find(CLUSTERS.where())) == 1
 
         self._in_turn(tmp_path, before, after)
 

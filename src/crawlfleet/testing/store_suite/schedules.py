@@ -3,6 +3,13 @@
 from msgspec.structs import replace
 
 from crawlfleet.features.schedules.model import Outcome, ScheduleStatus
+from crawlfleet.features.schedules.table import (
+    SCHEDULES,
+    firings_of,
+    kept_schedules,
+    old_firings,
+    removed_schedules,
+)
 from crawlfleet.model.change import NEVER
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
@@ -30,12 +37,12 @@ class ScheduleTests(Harness):
     async def test_schedules_and_firings_come_back_as_they_were(self, store: Store) -> None:
         plain = make_schedule(2)
         await must(store, Change(rows=(plain, FULL_SCHEDULE, FULL_FIRING)))
-        assert await store.schedules() == [FULL_SCHEDULE, plain]
-        assert await store.schedules_among([plain.id, "sched-none", plain.id]) == [plain]
-        assert await store.firings("sched-0001", after=None, limit=9) == [FULL_FIRING]
+        assert await store.find(kept_schedules()) == [FULL_SCHEDULE, plain]
+        assert await store.get_many(SCHEDULES, [plain.id, "sched-none", plain.id]) == [plain]
+        assert await store.find(firings_of("sched-0001", after=None, limit=9)) == [FULL_FIRING]
         changed = replace(plain, status=ScheduleStatus.PAUSED, cursor=NOW + 1, version=2)
         await must(store, Change(rows=(changed,)))
-        assert await store.schedules_among([plain.id]) == [changed]
+        assert await store.get_many(SCHEDULES, [plain.id]) == [changed]
 
     @on_store
     async def test_a_firing_is_one_change_of_task_cursor_and_history(self, store: Store) -> None:
@@ -58,8 +65,8 @@ class ScheduleTests(Harness):
         moved = replace(later, rows=(make_schedule(cursor=NOW + 60, version=3), make_firing()))
         assert is_refused(await commit_one(store, moved), RefusalKind.VERSION, make_firing().id)
         assert [task.id for task in await store.tasks(["task-0001", "task-0002"])] == ["task-0001"]
-        assert await store.firings("sched-0001", after=None, limit=10) == [make_firing()]
-        assert (await store.schedules())[0].version == 2
+        assert await store.find(firings_of("sched-0001", after=None, limit=10)) == [make_firing()]
+        assert (await store.find(kept_schedules()))[0].version == 2
 
     @on_store
     async def test_two_firings_of_one_batch_see_each_other(self, store: Store) -> None:
@@ -80,7 +87,7 @@ class ScheduleTests(Harness):
         waits = make_firing(outcome=Outcome.QUEUED, task_id=None)
         started = make_firing(at=NOW + 9, version=2)
         await must(store, Change(rows=(waits,)), Change(rows=(started,)))
-        assert await store.firings("sched-0001", after=None, limit=10) == [started]
+        assert await store.find(firings_of("sched-0001", after=None, limit=10)) == [started]
 
     @on_store
     async def test_history_is_in_order_of_the_instants_newest_first(self, store: Store) -> None:
@@ -89,24 +96,24 @@ class ScheduleTests(Harness):
         other = make_firing(NOW, schedule_id="sched-0002")
         await must(store, Change(rows=(*firings, other)))
         newest_first = sorted(firings, key=lambda each: each.due_at, reverse=True)
-        assert await store.firings("sched-0001", after=None, limit=10) == newest_first
-        assert await store.firings("sched-0001", after=None, limit=2) == newest_first[:2]
+        assert await store.find(firings_of("sched-0001", after=None, limit=10)) == newest_first
+        assert await store.find(firings_of("sched-0001", after=None, limit=2)) == newest_first[:2]
         after = newest_first[1].id
-        assert await store.firings("sched-0001", after=after, limit=2) == newest_first[2:4]
-        assert await store.firings("sched-0001", after=None, limit=0) == []
-        assert await store.firings("sched-0002", after=None, limit=10) == [other]
-        assert await store.firings("sched-none", after=None, limit=10) == []
+        assert await store.find(firings_of("sched-0001", after=after, limit=2)) == newest_first[2:4]
+        assert await store.find(firings_of("sched-0001", after=None, limit=0)) == []
+        assert await store.find(firings_of("sched-0002", after=None, limit=10)) == [other]
+        assert await store.find(firings_of("sched-none", after=None, limit=10)) == []
 
     @on_store
     async def test_old_firings_go_oldest_first_but_one_that_waits(self, store: Store) -> None:
         firings = [make_firing(NOW + n, at=NOW + n) for n in range(5)]
         waits = make_firing(NOW - 9, at=NOW - 9, outcome=Outcome.QUEUED)
         await must(store, Change(rows=(*firings, waits)))
-        assert await store.remove_firings(before=NOW + 4, limit=0) == 0
-        assert await store.remove_firings(before=NOW + 4, limit=3) == 3
-        assert await store.remove_firings(before=NOW + 4, limit=3) == 1
-        assert await store.remove_firings(before=NOW + 4, limit=3) == 0
-        left = await store.firings("sched-0001", after=None, limit=10)
+        assert await store.remove(old_firings(before=NOW + 4, limit=0)) == 0
+        assert await store.remove(old_firings(before=NOW + 4, limit=3)) == 3
+        assert await store.remove(old_firings(before=NOW + 4, limit=3)) == 1
+        assert await store.remove(old_firings(before=NOW + 4, limit=3)) == 0
+        left = await store.find(firings_of("sched-0001", after=None, limit=10))
         assert left == [firings[4], waits]
         # What is gone is new again.
         await must(store, Change(rows=(firings[0],)))
@@ -124,14 +131,14 @@ class ScheduleTests(Harness):
         removed = replace(gone, removed_at=NOW + 1, version=2)
         freed = replace(claim, at=NOW + 1, expires_at=NOW + 1)
         await must(store, Change(rows=(removed,), claims=(freed,)))
-        assert await store.schedules() == [kept]
-        assert await store.schedules_among(["sched-0002"]) == [removed]
+        assert await store.find(kept_schedules()) == [kept]
+        assert await store.get_many(SCHEDULES, ["sched-0002"]) == [removed]
         taken = replace(claim, holder="sched-0003", at=NOW + 2)
         await must(store, Change(claims=(taken,)))
-        assert await store.remove_schedules(before=NOW + 1, limit=10) == 0
-        assert await store.remove_schedules(before=NOW + 2, limit=0) == 0
-        assert await store.remove_schedules(before=NOW + 2, limit=10) == 1
-        assert await store.schedules_among(["sched-0002"]) == []
-        assert await store.firings("sched-0002", after=None, limit=10) == []
-        assert await store.firings("sched-0001", after=None, limit=10) == [make_firing()]
+        assert await store.remove(removed_schedules(before=NOW + 1, limit=10)) == 0
+        assert await store.remove(removed_schedules(before=NOW + 2, limit=0)) == 0
+        assert await store.remove(removed_schedules(before=NOW + 2, limit=10)) == 1
+        assert await store.get_many(SCHEDULES, ["sched-0002"]) == []
+        assert await store.find(firings_of("sched-0002", after=None, limit=10)) == []
+        assert await store.find(firings_of("sched-0001", after=None, limit=10)) == [make_firing()]
         await must(store, Change(rows=(gone, of_gone)))

@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 from crawlfleet.model.usage import UsageHour
+from crawlfleet.ports.kernel_tables import old_usage, usage_between
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
     Harness,
@@ -39,7 +40,7 @@ FULL_USAGE = make_usage(
 
 
 async def everything(store: Store) -> list[UsageHour]:
-    return await store.usage(since=0.0, until=inf)
+    return await store.find(usage_between(since=0.0, until=inf))
 
 
 class UsageTests(Harness):
@@ -87,18 +88,18 @@ class UsageTests(Harness):
         await must(store, *(Change(usage=(row,)) for row in reversed(hours)))
         assert await everything(store) == hours
         since, until = HOUR + 3600, HOUR + 3 * 3600
-        assert await store.usage(since=since, until=until) == hours[2:6]
-        of_b = await store.usage(since=since, until=until, project_id="b")
+        assert await store.find(usage_between(since=since, until=until)) == hours[2:6]
+        of_b = await store.find(usage_between(since=since, until=until, project_id="b"))
         assert of_b == [hours[3], hours[5]]
-        assert await store.usage(since=since, until=until, project_id="c") == []
+        assert await store.find(usage_between(since=since, until=until, project_id="c")) == []
 
     @on_store
     async def test_old_usage_goes_oldest_first(self, store: Store) -> None:
         hours = [make_usage(n, project) for n in range(3) for project in ("a", "b")]
         await must(store, Change(usage=tuple(hours)))
-        assert await store.remove_usage(before=HOUR + 7200, limit=0) == 0
-        assert await store.remove_usage(before=HOUR + 7200, limit=3) == 3
+        assert await store.remove(old_usage(before=HOUR + 7200, limit=0)) == 0
+        assert await store.remove(old_usage(before=HOUR + 7200, limit=3)) == 3
         assert await everything(store) == hours[3:]
-        assert await store.remove_usage(before=HOUR + 7200, limit=3) == 1
-        assert await store.remove_usage(before=HOUR + 7200, limit=3) == 0
+        assert await store.remove(old_usage(before=HOUR + 7200, limit=3)) == 1
+        assert await store.remove(old_usage(before=HOUR + 7200, limit=3)) == 0
         assert await everything(store) == hours[4:]

@@ -2,10 +2,22 @@
 
 from msgspec.structs import replace
 
-from crawlfleet.features.workflows.model import RunStatus, StepStatus
+from crawlfleet.features.workflows.model import RunStatus, StepStatus, version_row_id
+from crawlfleet.features.workflows.table import (
+    RUNS,
+    WORKFLOW_VERSIONS,
+    WORKFLOWS,
+    RunFilter,
+    ended_runs,
+    find_runs,
+    find_workflows,
+    live_runs,
+    runs_among,
+    steps_of,
+    versions_of,
+)
 from crawlfleet.model.task import EMPTY_OBJECT, TaskStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store
-from crawlfleet.ports.workflows import RunFilter
 from crawlfleet.testing.store_suite.harness import (
     Harness,
     commit_one,
@@ -42,22 +54,31 @@ class WorkflowTests(Harness):
                 rows=(FULL_WORKFLOW, FULL_VERSION, FULL_RUN, plain, FULL_RUN_STEP),
             ),
         )
-        assert await store.workflow(FULL_WORKFLOW.id) == FULL_WORKFLOW
-        assert await store.workflow("flow-none") is None
-        assert await store.workflow_version(FULL_WORKFLOW.id, FULL_VERSION.number) == FULL_VERSION
-        assert await store.workflow_version(FULL_WORKFLOW.id, 1) is None
-        assert await store.workflow_run(FULL_RUN.id) == FULL_RUN
-        assert await store.workflow_run("run-none") is None
-        assert await store.run_states([plain.id, "run-none", FULL_RUN.id, plain.id]) == {
+        assert await store.get(WORKFLOWS, FULL_WORKFLOW.id) == FULL_WORKFLOW
+        assert await store.get(WORKFLOWS, "flow-none") is None
+        assert (
+            await store.get(
+                WORKFLOW_VERSIONS, version_row_id(FULL_WORKFLOW.id, FULL_VERSION.number)
+            )
+            == FULL_VERSION
+        )
+        assert await store.get(WORKFLOW_VERSIONS, version_row_id(FULL_WORKFLOW.id, 1)) is None
+        assert await store.get(RUNS, FULL_RUN.id) == FULL_RUN
+        assert await store.get(RUNS, "run-none") is None
+        assert dict(
+            await store.values(
+                runs_among([plain.id, "run-none", FULL_RUN.id, plain.id]), "id", "status"
+            )
+        ) == {
             plain.id: plain.status,
             FULL_RUN.id: FULL_RUN.status,
         }
-        assert await store.run_states([]) == {}
-        assert await store.run_steps(FULL_RUN.id) == [FULL_RUN_STEP]
-        assert await store.run_steps(plain.id) == []
+        assert dict(await store.values(runs_among([]), "id", "status")) == {}
+        assert await store.find(steps_of(FULL_RUN.id)) == [FULL_RUN_STEP]
+        assert await store.find(steps_of(plain.id)) == []
         changed = replace(plain, status=RunStatus.FAILED, ended_at=NOW, counts={"a": 1}, version=2)
         await must(store, Change(rows=(changed,)))
-        assert await store.workflow_run(plain.id) == changed
+        assert await store.get(RUNS, plain.id) == changed
 
     @on_store
     async def test_workflows_are_found_by_project_and_name(self, store: Store) -> None:
@@ -67,7 +88,7 @@ class WorkflowTests(Harness):
 
         async def found(**wanted: str) -> list[str]:
             given = {"project_id": None, "name": None, "after": None, **wanted}
-            return [each.id for each in await store.find_workflows(limit=2, **given)]
+            return [each.id for each in await store.find(find_workflows(limit=2, **given))]
 
         assert await found() == ["flow-0001", "flow-0002"]
         assert await found(after="flow-0002") == ["flow-0003"]
@@ -82,10 +103,10 @@ class WorkflowTests(Harness):
     ) -> None:
         made = [make_version(number) for number in (1, 2, 10)]
         await must(store, Change(rows=(*made, make_version(1, "flow-0002"))))
-        found = await store.workflow_versions("flow-0001", below=None, limit=2)
+        found = await store.find(versions_of("flow-0001", before=None, limit=2))
         assert [each.number for each in found] == [10, 2]
         assert found[0] == replace(made[2], document=EMPTY_OBJECT)
-        below = await store.workflow_versions("flow-0001", below=10, limit=5)
+        below = await store.find(versions_of("flow-0001", before=10, limit=5))
         assert [each.number for each in below] == [2, 1]
 
     @on_store
@@ -103,7 +124,7 @@ class WorkflowTests(Harness):
         )
 
         async def found(filter: RunFilter, after: str | None = None) -> list[int]:
-            runs = await store.find_runs(filter, after=after, limit=3)
+            runs = await store.find(find_runs(filter, after=after, limit=3))
             return [int(run.id[-1]) for run in runs]
 
         assert await found(EVERY) == [4, 3, 2]
@@ -112,9 +133,9 @@ class WorkflowTests(Harness):
         assert await found(RunFilter(workflow_id="flow-0001")) == [4, 3, 1]
         assert await found(RunFilter(status=RunStatus.FAILED, project_id="shop")) == [1]
         assert await found(RunFilter(workflow_id="flow-0001"), after="run-0004") == [3, 1]
-        alive = await store.live_runs(after=None, limit=2)
+        alive = await store.find(live_runs(after=None, limit=2))
         assert [run.id for run in alive] == ["run-0002", "run-0003"]
-        more = await store.live_runs(after="run-0003", limit=2)
+        more = await store.find(live_runs(after="run-0003", limit=2))
         assert [run.id for run in more] == ["run-0004"]
 
     @on_store
@@ -131,7 +152,7 @@ class WorkflowTests(Harness):
         assert is_refused(await commit_one(store, again), RefusalKind.VERSION, make_run_step().id)
         other = replace(begin, rows=(make_run_step("other"),), epoch=later)
         assert is_refused(await commit_one(store, other), RefusalKind.VERSION, "task-0001")
-        assert [step.step for step in await store.run_steps("run-0001")] == ["fetch"]
+        assert [step.step for step in await store.find(steps_of("run-0001"))] == ["fetch"]
         assert not await store.tasks(["task-0002"])
 
     @on_store
@@ -142,7 +163,7 @@ class WorkflowTests(Harness):
             for name in ("b", "a")
         ]
         await must(store, Change(rows=(*steps,)))
-        assert await store.run_steps("run-1") == [steps[1], steps[0]]
+        assert await store.find(steps_of("run-1")) == [steps[1], steps[0]]
 
     @on_store
     async def test_the_tasks_of_a_run_stay_for_as_long_as_it_has_not_ended(
@@ -176,13 +197,13 @@ class WorkflowTests(Harness):
         ]
         steps = [make_run_step("a", run_id=run.id) for run in runs]
         await must(store, Change(rows=(*runs, *steps)))
-        assert await store.remove_runs(before=NOW + 5, limit=1) == 1
-        assert await store.workflow_run("run-0002") is None
-        assert await store.run_steps("run-0002") == []
-        assert await store.remove_runs(before=NOW + 5, limit=9) == 1
-        left = await store.find_runs(EVERY, after=None, limit=9)
+        assert await store.remove(ended_runs(before=NOW + 5, limit=1)) == 1
+        assert await store.get(RUNS, "run-0002") is None
+        assert await store.find(steps_of("run-0002")) == []
+        assert await store.remove(ended_runs(before=NOW + 5, limit=9)) == 1
+        left = await store.find(find_runs(EVERY, after=None, limit=9))
         assert [run.id for run in left] == ["run-0004", "run-0003"]
-        assert len(await store.run_steps("run-0003")) == 1
+        assert len(await store.find(steps_of("run-0003"))) == 1
         # What is gone may come anew.
         await must(store, Change(rows=(make_run(2), steps[1])))
-        assert (await store.run_steps("run-0002"))[0].status is StepStatus.RUNNING
+        assert (await store.find(steps_of("run-0002")))[0].status is StepStatus.RUNNING

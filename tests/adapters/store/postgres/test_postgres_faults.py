@@ -21,6 +21,7 @@ import pytest
 from crawlfleet.adapters.store.postgres import connections, errors, statements
 from crawlfleet.adapters.store.postgres.store import PostgresStore
 from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.ports.kernel_tables import CLUSTERS
 from crawlfleet.ports.store import Change
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
@@ -388,7 +389,7 @@ def test_store_keeps_waiting_for_the_disk_whatever_the_database_says(
 def complaint(url: str) -> str:
     async def scenario() -> None:
         async with opened(url) as store:
-            await store.clusters()
+            await store.find(CLUSTERS.where())
 
     with pytest.raises((StoreUnavailable, ConfigError)) as caught:
         asyncio.run(scenario())
@@ -408,7 +409,7 @@ def test_password_that_is_right_is_taken(server: PostgresServer, schema: str) ->
     async def scenario() -> None:
         address = f"{server.tcp_url()}?search_path={schema}"
         async with opened(address) as store:
-            assert len(await store.clusters()) == 1
+            assert len(await store.find(CLUSTERS.where())) == 1
 
     asyncio.run(scenario())
 

@@ -23,6 +23,7 @@ from crawlfleet.errors import ConfigError, InvalidRequest, StoreUnavailable
 from crawlfleet.model.node import Session
 from crawlfleet.model.project import Project
 from crawlfleet.model.task import Execution, Task, TaskStatus
+from crawlfleet.ports.kernel_tables import CLUSTERS
 from crawlfleet.ports.store import Change, RefusalKind, Store, TaskFilter
 from crawlfleet.testing.store_suite import SharedStoreSuite
 from crawlfleet.testing.store_suite.harness import commit_one, is_refused, must
@@ -304,7 +305,7 @@ def test_event_numbers_go_on_when_another_master_empties_the_log(url: str) -> No
 def test_masters_that_start_at_once_on_an_empty_database_make_one_store(url: str) -> None:
     async def scenario(*masters: PostgresStore) -> None:
         for master in masters:
-            assert len(await master.clusters()) == 1
+            assert len(await master.find(CLUSTERS.where())) == 1
         leads = await asyncio.gather(*(master.lead("x") for master in masters))
         assert [lead.epoch for lead in leads if lead is not None] == [1]
 
@@ -343,7 +344,7 @@ def test_order_is_that_of_bytes_in_a_database_of_any_language(postgres: Postgres
 def test_database_that_cannot_hold_every_text_is_refused(postgres: PostgresServer) -> None:
     postgres.execute("CREATE DATABASE narrow TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")
     with pytest.raises(ConfigError, match=r"encoding LATIN1.*createdb --encoding=UTF8"):
-        run(postgres.url("narrow"), lambda store: store.clusters())
+        run(postgres.url("narrow"), lambda store: store.find(CLUSTERS.where()))
 
 
 def test_tables_of_another_program_are_left_alone(
@@ -351,7 +352,7 @@ def test_tables_of_another_program_are_left_alone(
 ) -> None:
     postgres.execute(f"CREATE TABLE {schema}.alembic_version (version_num text)")
     postgres.execute(f"INSERT INTO {schema}.alembic_version VALUES ('somebody elses')")
-    run(url, lambda store: store.clusters())
+    run(url, lambda store: store.find(CLUSTERS.where()))
     assert postgres.execute(f"SELECT * FROM {schema}.alembic_version") == [("somebody elses",)]
 
 
@@ -360,7 +361,7 @@ def test_table_of_another_program_with_our_name_is_explained(
 ) -> None:
     postgres.execute(f"CREATE TABLE {schema}.projects (title text)")
     with pytest.raises(StoreUnavailable, match=r"another program with the same names.*search_path"):
-        run(url, lambda store: store.clusters())
+        run(url, lambda store: store.find(CLUSTERS.where()))
     assert postgres.execute(
         f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'"
     ) == [("projects",)]

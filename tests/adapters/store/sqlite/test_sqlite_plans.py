@@ -8,12 +8,43 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.adapters.store.sql.queries import Plan
 from crawlfleet.adapters.store.sql.rows import CHANGED, EVENT, RowMap
 from crawlfleet.adapters.store.sql.schema import sessions, tasks
 from crawlfleet.adapters.store.sql.statements import FILTERS
 from crawlfleet.adapters.store.sqlite import statements
 from crawlfleet.adapters.store.sqlite.migrate import prepare
-from crawlfleet.adapters.store.sqlite.statements import STATEMENTS
+from crawlfleet.adapters.store.sqlite.statements import STATEMENTS, bound
+from crawlfleet.adapters.store.tables import TABLES
+from crawlfleet.features.schedules.table import firings_of, old_firings, removed_schedules
+from crawlfleet.features.webhooks.table import (
+    deliveries_to,
+    removed_webhooks,
+    settled_deliveries,
+    waiting_deliveries,
+)
+from crawlfleet.features.workflows.model import RunStatus
+from crawlfleet.features.workflows.table import (
+    RunFilter,
+    ended_runs,
+    find_runs,
+    find_workflows,
+    live_runs,
+    runs_among,
+    steps_of,
+    versions_of,
+)
+from crawlfleet.ports.kernel_tables import (
+    configurations_of,
+    measured_runs_in,
+    measured_runs_of,
+    newest_of_series,
+    old_measured_runs,
+    old_usage,
+    surplus_measured_runs,
+    usage_between,
+)
+from crawlfleet.ports.tables import Table
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +83,6 @@ def plan(connection: sqlite3.Connection, statement: str) -> str:
             "until",
             "cluster_id",
             "below",
-            "schedule_id",
-            "workflow_id",
-            "webhook_id",
-            "series",
-            "keep",
         ),
         1,
     )
@@ -106,48 +132,6 @@ def test_tasks_are_found_by_the_most_selective_index(
         (STATEMENTS.count_unfinished, "SEARCH crawler_tasks USING INDEX ix_tasks_status"),
         (STATEMENTS.shards, "SEARCH crawler_tasks USING INDEX ix_tasks_parent"),
         (STATEMENTS.shards, "SEARCH crawler_task_executions USING INDEX sqlite_autoindex"),
-        (STATEMENTS.configurations, "USING INDEX ix_configurations_cluster"),
-        (STATEMENTS.of_schedules.firings, "crawler_schedule_firings USING INDEX ix_firings_sch"),
-        (STATEMENTS.of_schedules.firings_before, "USING INDEX ix_firings_schedule"),
-        (STATEMENTS.of_schedules.old_firings, "USING INDEX ix_firings_at (at<?)"),
-        (STATEMENTS.of_schedules.remove_firings, "SEARCH crawler_schedule_firings USING"),
-        (STATEMENTS.of_schedules.remove_firings_of, "USING INDEX ix_firings_schedule"),
-        (STATEMENTS.of_schedules.removed_schedules, "USING COVERING INDEX ix_schedules_removed"),
-        (STATEMENTS.of_schedules.remove_schedules, "SEARCH crawler_schedules USING"),
-        (STATEMENTS.of_workflows.versions, "USING INDEX ix_workflow_versions"),
-        (STATEMENTS.of_workflows.live_runs, "USING INDEX ix_runs_live"),
-        (STATEMENTS.of_workflows.steps, "SEARCH crawler_workflow_run_steps USING INDEX sqlite_aut"),
-        (STATEMENTS.of_workflows.remove_steps, "SEARCH crawler_workflow_run_steps USING"),
-        (STATEMENTS.of_workflows.old_runs, "USING COVERING INDEX ix_runs_ended (ended_at<?)"),
-        (STATEMENTS.of_workflows.remove_runs, "SEARCH crawler_workflow_runs USING"),
-        (STATEMENTS.of_workflows.find_runs(frozenset({"workflow_id"})), "INDEX ix_runs_workflow"),
-        (STATEMENTS.of_workflows.find_runs(frozenset({"project_id"})), "INDEX ix_runs_project"),
-        (STATEMENTS.of_workflows.find_runs(frozenset({"status"})), "INDEX ix_runs_status"),
-        (
-            STATEMENTS.of_workflows.find_workflows(frozenset({"project_id", "name"})),
-            "INDEX ix_workflows_name",
-        ),
-        (STATEMENTS.of_usage.all, "USING INDEX ix_usage_at (at>? AND at<?)"),
-        (STATEMENTS.of_usage.of_project, "SEARCH crawler_usage USING PRIMARY KEY (project_id=?"),
-        (STATEMENTS.of_usage.count_old, "USING COVERING INDEX ix_usage_at (at<?)"),
-        (STATEMENTS.of_workflows.run_states, "SEARCH crawler_workflow_runs USING"),
-        (STATEMENTS.of_webhooks.deliveries, "USING INDEX ix_deliveries_webhook (webhook_id=? AND"),
-        (STATEMENTS.of_webhooks.deliveries_before, "USING INDEX ix_deliveries_webhook"),
-        (STATEMENTS.of_webhooks.waiting, "USING INDEX ix_deliveries_waiting"),
-        (STATEMENTS.of_webhooks.waiting_after, "USING INDEX ix_deliveries_waiting (id>?)"),
-        (STATEMENTS.of_webhooks.count_deliveries, "COVERING INDEX ix_deliveries_webhook"),
-        (STATEMENTS.of_webhooks.settled_deliveries, "COVERING INDEX ix_deliveries_settled"),
-        (STATEMENTS.of_webhooks.remove_deliveries, "SEARCH crawler_deliveries USING"),
-        (STATEMENTS.of_webhooks.removed_webhooks, "USING COVERING INDEX ix_webhooks_removed"),
-        (STATEMENTS.of_webhooks.remove_webhooks, "SEARCH crawler_webhooks USING"),
-        (STATEMENTS.of_quality.runs, "USING INDEX ix_measured_runs_series (series=?)"),
-        (STATEMENTS.of_quality.runs_before, "INDEX ix_measured_runs_series (series=? AND id<?)"),
-        (STATEMENTS.of_quality.of_tasks, "USING INDEX ix_measured_runs_task"),
-        (STATEMENTS.of_quality.decisions, "USING INDEX ix_measured_runs_task"),
-        (STATEMENTS.of_quality.series, "COVERING INDEX ix_measured_runs_series (series>? AND"),
-        (STATEMENTS.of_quality.old_runs, "USING INDEX ix_measured_runs_at (at<?)"),
-        (STATEMENTS.of_quality.surplus_runs, "INDEX ix_measured_runs_series"),
-        (STATEMENTS.of_quality.remove_runs, "SEARCH crawler_measured_runs USING"),
         (STATEMENTS.find_events(False), "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
         (STATEMENTS.find_events(True), "SEARCH crawler_events USING INDEX ix_events_subject"),
         (STATEMENTS.by_ids(tasks), "SEARCH crawler_tasks USING INDEX sqlite_autoindex"),
@@ -182,6 +166,74 @@ def test_each_read_uses_its_index(
     connection: sqlite3.Connection, statement: str, index: str
 ) -> None:
     assert index in plan(connection, statement)
+
+
+QUERIES = STATEMENTS.queries
+FIND = QUERIES.find
+IDS = QUERIES.ids
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        (FIND(configurations_of("c", before=9, limit=9)), "INDEX ix_configurations_cluster"),
+        (FIND(firings_of("s", after=None, limit=9)), "INDEX ix_firings_schedule (schedule_id=?)"),
+        (FIND(firings_of("s", after="x", limit=9)), "ix_firings_schedule (schedule_id=? AND id<?)"),
+        (IDS(old_firings(before=1.0, limit=9)), "USING INDEX ix_firings_at (at<?)"),
+        (IDS(removed_schedules(before=1.0, limit=9)), "COVERING INDEX ix_schedules_removed"),
+        (FIND(versions_of("w", before=9, limit=9)), "USING INDEX ix_workflow_versions"),
+        (FIND(live_runs(after="x", limit=9)), "USING INDEX ix_runs_live"),
+        (FIND(steps_of("r")), "SEARCH crawler_workflow_run_steps USING INDEX sqlite_auto"),
+        (IDS(ended_runs(before=1.0, limit=9)), "USING COVERING INDEX ix_runs_ended (ended_at<?)"),
+        (FIND(find_runs(RunFilter(workflow_id="w"), after="x", limit=9)), "ix_runs_workflow"),
+        (FIND(find_runs(RunFilter(project_id="p"), after="x", limit=9)), "ix_runs_project"),
+        (FIND(find_runs(RunFilter(status=RunStatus.RUNNING), after="x", limit=9)), "runs_status"),
+        (FIND(runs_among(["r"]), ("id", "status")), "SEARCH crawler_workflow_runs USING"),
+        (
+            FIND(find_workflows(project_id="p", name="n", after=None, limit=9)),
+            "INDEX ix_workflows_name",
+        ),
+        (FIND(usage_between(since=1.0, until=2.0)), "INDEX ix_usage_at (at>? AND at<?)"),
+        (QUERIES.remove_keys(old_usage(before=1.0, limit=9)), "COVERING INDEX ix_usage_at (at<?)"),
+        (
+            FIND(deliveries_to("w", limit=9)),
+            "INDEX ix_deliveries_webhook (webhook_id=? AND status=",
+        ),
+        (FIND(deliveries_to("w", after="x", limit=9)), "(webhook_id=? AND status=? AND id<?)"),
+        (FIND(waiting_deliveries(after=None, limit=9)), "USING INDEX ix_deliveries_waiting"),
+        (FIND(waiting_deliveries(after="x", limit=9)), "INDEX ix_deliveries_waiting (id>?)"),
+        (QUERIES.count(deliveries_to("w"), "status"), "COVERING INDEX ix_deliveries_webhook"),
+        (IDS(settled_deliveries(before=1.0, limit=9)), "COVERING INDEX ix_deliveries_settled"),
+        (IDS(removed_webhooks(before=1.0, limit=9)), "COVERING INDEX ix_webhooks_removed"),
+        (FIND(measured_runs_in("s", after=None, limit=9)), "ix_measured_runs_series (series=?)"),
+        (FIND(measured_runs_in("s", after="x", limit=9)), "series (series=? AND id<?)"),
+        (FIND(measured_runs_of(["t"])), "USING INDEX ix_measured_runs_task"),
+        (
+            QUERIES.newest(newest_of_series(project_id="p", after=None, limit=9)),
+            "COVERING INDEX ix_measured_runs_series (series>? AND",
+        ),
+        (IDS(old_measured_runs(before=1.0, limit=9)), "USING INDEX ix_measured_runs_at (at<?)"),
+        (IDS(surplus_measured_runs(keep=9, limit=9)), "INDEX ix_measured_runs_series"),
+    ],
+)
+def test_each_declared_query_uses_its_index(
+    connection: sqlite3.Connection, asked: Plan[str], index: str
+) -> None:
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {asked.statement}", bound(asked.runs[0]))
+    steps = [row[3] for row in rows]
+    assert any(index in step for step in steps), steps
+    assert not [step for step in steps if "SCAN crawler" in step and " USING " not in step]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=repr)
+def test_rows_are_removed_by_their_ids_and_those_that_they_own_by_an_index(
+    connection: sqlite3.Connection, table: Table[Any]
+) -> None:
+    if table.key == ("id",):
+        assert f"SEARCH {table.name} USING" in plan(connection, QUERIES.remove(table))
+    for owned in table.owns:
+        how = plan(connection, QUERIES.remove_owned(owned))
+        assert f"SEARCH {owned.table.name} USING" in how
 
 
 @pytest.mark.parametrize("mapping", [*CHANGED, EVENT], ids=lambda mapping: mapping.table.name)

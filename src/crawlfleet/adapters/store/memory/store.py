@@ -8,9 +8,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import copy
+from itertools import islice, product
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 from msgspec.structs import force_setattr, replace
 
 from crawlfleet.adapters.store.acceptance import (
@@ -21,90 +23,46 @@ from crawlfleet.adapters.store.acceptance import (
 )
 from crawlfleet.adapters.store.memory.checks import assert_lasting, assert_usual
 from crawlfleet.adapters.store.memory.copies import own, share, share_all
-from crawlfleet.adapters.store.memory.filters import matches
+from crawlfleet.adapters.store.memory.filters import is_wanted, matches
 from crawlfleet.adapters.store.memory.history import MemoryHistory
-from crawlfleet.adapters.store.memory.memory_audit import MemoryAudit
-from crawlfleet.adapters.store.memory.memory_code import MemoryCode
-from crawlfleet.adapters.store.memory.memory_quality import MemoryQuality
-from crawlfleet.adapters.store.memory.memory_schedules import MemorySchedules
-from crawlfleet.adapters.store.memory.memory_usage import MemoryUsage
-from crawlfleet.adapters.store.memory.memory_webhooks import MemoryWebhooks
-from crawlfleet.adapters.store.memory.memory_workflows import MemoryWorkflows
-from crawlfleet.adapters.store.memory.table import Table
+from crawlfleet.adapters.store.memory.table import MemoryTable, Rows, meets
 from crawlfleet.adapters.store.single_master import SoleLead, no_changes
+from crawlfleet.adapters.store.tables import TABLES
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.features.alerts.model import AlertRule
-from crawlfleet.features.schedules.model import Firing, Schedule
-from crawlfleet.features.webhooks.model import Delivery, Webhook
-from crawlfleet.features.workflows.model import Run, RunStep, Workflow, WorkflowVersion
-from crawlfleet.model.bundle import Bundle
+from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.change import NEVER, Claim, Signed
 from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
-from crawlfleet.model.quality import MeasuredRun
-from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Shard, Task, TaskStatus
-from crawlfleet.model.usage import UsageSums
+from crawlfleet.model.usage import UsageHour, UsageSums, together
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter
+from crawlfleet.ports.tables import Query, Table, equal, within
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 PORTION: Final = 1000
 
 
-class MemoryStore(
-    MemoryHistory,
-    MemorySchedules,
-    MemoryCode,
-    MemoryWebhooks,
-    MemoryWorkflows,
-    MemoryQuality,
-    MemoryAudit,
-    MemoryUsage,
-):
+class MemoryStore(MemoryHistory):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
         MemoryHistory.__init__(self)
-        MemorySchedules.__init__(self)
-        MemoryCode.__init__(self)
-        MemoryWorkflows.__init__(self)
-        MemoryWebhooks.__init__(self)
-        MemoryQuality.__init__(self)
-        MemoryAudit.__init__(self)
-        MemoryUsage.__init__(self)
         self._now = now
         self._opened = False
         self._present = Present()
-        self._projects: Table[Project] = Table()
-        self._clusters: Table[Cluster] = Table()
-        self._nodes: Table[Node] = Table()
-        self._sessions: Table[Session] = Table()
-        self._tasks: Table[Task] = Table()
-        self._executions: Table[Execution] = Table()
-        self._keys: Table[ApiKey] = Table()
-        self._configurations: Table[ClusterConfiguration] = Table()
+        self._tables = {table.kind: MemoryTable[Any](table) for table in TABLES}
+        self._nodes: Rows[Node] = Rows()
+        self._sessions: Rows[Session] = Rows()
+        self._tasks: Rows[Task] = Rows()
+        self._executions: Rows[Execution] = Rows()
+        self._audit: Rows[AuditEntry] = Rows()
         self._put: dict[type[Any], Callable[[Any], None]] = {
-            Project: self._projects.put,
-            Cluster: self._clusters.put,
+            **{kind: table.put for kind, table in self._tables.items()},
             Node: self._nodes.put,
             Session: self._put_session,
             Task: self._put_task,
             Execution: self._put_execution,
-            ApiKey: self._keys.put,
-            ClusterConfiguration: self._configurations.put,
-            Schedule: self._schedules.put,
-            Firing: self._put_firing,
-            Bundle: self._bundles.put,
-            Secret: self._secrets.put,
-            Workflow: self._workflows.put,
-            WorkflowVersion: self._versions.put,
-            Run: self._put_run,
-            RunStep: self._put_step,
-            Webhook: self._webhooks.put,
-            Delivery: self._deliveries.put,
-            AlertRule: self._alert_rules.put,
-            MeasuredRun: self._measured_runs.put,
         }
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
@@ -150,28 +108,41 @@ class MemoryStore(
             self._audit.put(entry)
         return Committed(refusals=refusals, last_seq=self._last_seq)
 
-    async def project(self, id: str) -> Project | None:
-        self._need_open()
-        return self._projects.rows.get(id)
+    async def get(self, table: Table[S], id: str) -> S | None:
+        return next(iter(await self.get_many(table, [id])), None)
 
-    async def projects(self) -> list[Project]:
+    async def get_many(self, table: Table[S], ids: Sequence[str]) -> list[S]:
         self._need_open()
-        return list(self._projects)
+        return share_all(self._tables[table.kind].get_many(ids))
 
-    async def configurations(
-        self, cluster_id: str, *, below: int | None, limit: int
-    ) -> list[ClusterConfiguration]:
+    async def find(self, query: Query[S]) -> list[S]:
         self._need_open()
-        found = [
-            each
-            for each in self._configurations
-            if each.cluster_id == cluster_id and (below is None or each.number < below)
-        ]
-        return sorted(found, key=attrgetter("number"), reverse=True)[: max(limit, 0)]
+        return self._tables[query.table.kind].find(query)
 
-    async def clusters(self) -> list[Cluster]:
+    async def values(self, query: Query[Any], *fields: str) -> list[tuple[Any, ...]]:
         self._need_open()
-        return share_all(self._clusters)
+        return [*map(attrgetter(*fields), self._tables[query.table.kind].find(query))]
+
+    async def count(self, query: Query[Any], by: str) -> dict[Any, int]:
+        self._need_open()
+        return self._tables[query.table.kind].count(query, by)
+
+    async def remove(self, query: Query[Any]) -> int:
+        self._need_open()
+        keys = self._tables[query.table.kind].keys_of(query)
+        self._remove(query.table, keys)
+        return len(keys)
+
+    def _remove(self, table: Table[Any], keys: Sequence[Any]) -> None:
+        self._tables[table.kind].remove(keys)
+        versions = self._present.versions[table.kind]
+        for key in keys:
+            versions.pop(key, None)
+        for owned, key in product(table.owns, keys):
+            of = (equal(owned.by, key),) if owned.by else within("id", key + owned.separator)
+            self._remove(
+                owned.table, self._tables[owned.table.kind].keys_of(owned.table.where(*of))
+            )
 
     async def node(self, id: str) -> Node | None:
         self._need_open()
@@ -210,6 +181,11 @@ class MemoryStore(
         rows = self._tasks.rows
         return {wanted: rows[wanted].status for wanted in ids if wanted in rows}
 
+    async def task_owners(self, ids: Sequence[str]) -> dict[str, str]:
+        self._need_open()
+        rows = self._tasks.rows
+        return {wanted: rows[wanted].project_id for wanted in ids if wanted in rows}
+
     async def find_tasks(
         self,
         filter: TaskFilter,
@@ -223,7 +199,7 @@ class MemoryStore(
         found: list[Task] = []
         tasks = self._tasks
         if filter.parent_id is not None:
-            tasks = Table()
+            tasks = Rows()
             for shard in self._shards.get(filter.parent_id, ()):
                 tasks.put(self._tasks.rows[shard])
         for task in tasks.beyond(after, newest_first):
@@ -303,15 +279,25 @@ class MemoryStore(
         self._need_open()
         return self._present.claims.get((scope, key))
 
-    async def keys(self) -> list[ApiKey]:
-        self._need_open()
-        return list(self._keys)
-
     async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:
         self._need_open()
         log = self._events if subject is None else self._events_of.get(subject, [])
         start = bisect_right(log, after, key=attrgetter("seq"))
         return share_all(log[start : start + max(limit, 0)])
+
+    async def audit(
+        self, filter: AuditFilter, *, after: str | None, limit: int
+    ) -> list[AuditEntry]:
+        self._need_open()
+        newest = self._audit.beyond(after, newest_first=True)
+        return list(islice((entry for entry in newest if is_wanted(entry, filter)), max(limit, 0)))
+
+    async def remove_audit(self, *, before: float, limit: int) -> int:
+        self._need_open()
+        old = sorted((entry.at, entry.id) for entry in self._audit if entry.at < before)
+        gone = [id for _, id in old[: max(limit, 0)]]
+        self._audit.remove(gone)
+        return len(gone)
 
     async def cursor(self, consumer: str) -> int:
         self._need_open()
@@ -334,7 +320,7 @@ class MemoryStore(
             and task.completed_at < before
             and task.status in TERMINAL
             and task.parent_id not in self._unfinished
-            and task.workflow_id not in self._live_runs
+            and not self._is_kept(task)
         )
         gone = [ended_id for _, ended_id in ended[: max(limit, 0)]]
         for task in map(self._tasks.rows.__getitem__, gone):
@@ -352,6 +338,14 @@ class MemoryStore(
                 del self._present.versions[kind][row_id]
         self._remove_claims(set(gone), before, limit * CLAIMS_PER_TASK)
         return len(gone)
+
+    def _is_kept(self, task: Task) -> bool:
+        """Whether a task is kept for a row that it names as its workflow."""
+        for table in self._tables.values():
+            term, row = table.table.keeps_tasks, table.rows.get(task.workflow_id)
+            if term is not None and row is not None and meets(row, term):
+                return True
+        return False
 
     async def remove_events(self, *, before: float, limit: int) -> int:
         self._need_open()
@@ -433,6 +427,13 @@ class MemoryStore(
         signed.take(change)
         used.take(change.usage)
         return None
+
+    def _put_usage(self, used: UsageSums) -> None:
+        """Add what the changes of a commit that were made come to."""
+        table = self._tables[UsageHour]
+        for row in used.rows():
+            before = table.rows.get((row.project_id, row.at))
+            table.put(row if before is None else together((before, row)))
 
     def _put_session(self, session: Session) -> None:
         self._sessions.put(session)

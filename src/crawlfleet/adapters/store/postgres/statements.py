@@ -21,9 +21,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from crawlfleet.adapters.store.sql.rows import VERSIONED, Joint, RowMap
+from crawlfleet.adapters.store.sql.rows import VERSIONED, RowMap
 from crawlfleet.adapters.store.sql.schema import claims, events, leadership, sessions
 from crawlfleet.adapters.store.sql.statements import Core, Statements, Values
+from crawlfleet.ports.tables import Joint
 
 NUMBERED: Final = postgresql.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 ARRAYS: Final[dict[type, str]] = {str: "text[]", int: "int8[]", float: "float8[]"}

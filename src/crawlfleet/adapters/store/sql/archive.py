@@ -8,6 +8,7 @@ from sqlalchemy import Dialect, Table, select
 from crawlfleet.adapters.store.sql import schema
 from crawlfleet.errors import BackupUnusable, Conflict
 from crawlfleet.model.node import NodeStatus
+from crawlfleet.ports.kernel_tables import CLUSTERS, PROJECTS
 from crawlfleet.ports.store_archive import RESTORED_STORE, Portion
 
 PORTION: Final = 1000
@@ -17,7 +18,7 @@ TABLES: Final[dict[str, Table]] = {
 CAUSE: Final = "the store was restored from a backup"
 MADE_BY_ITSELF: Final = {schema.leadership.name, schema.cursors.name}
 """What is in a store that nobody has used."""
-_DEFAULTS: Final = {schema.projects.name, schema.clusters.name}
+_DEFAULTS: Final = {PROJECTS.name, CLUSTERS.name}
 
 SESSIONS, NODES, EVENTS = schema.sessions.name, schema.nodes.name, schema.events.name
 END_SESSIONS: Final = (

@@ -8,9 +8,11 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
 from crawlfleet.adapters.store.acceptance import CLAIMS_PER_TASK
+from crawlfleet.adapters.store.sql.queries import owned_values
 from crawlfleet.adapters.store.sql.rows import RowMap
 from crawlfleet.adapters.store.sql.statements import Rows, Statements, Values
 from crawlfleet.model.change import NEVER
+from crawlfleet.ports.tables import Query
 
 T = TypeVar("T")
 
@@ -107,94 +109,32 @@ def remove_nodes(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
-def _remove_old(
-    statements: Statements[T], find: T, remove: T, before: float, limit: int
-) -> Generator[tuple[T, Values] | Put, Rows, list[str]]:
-    """The ids of up to so many rows that were found, and are gone."""
-    rows = yield find, {"before": before, "limit": max(limit, 0)}
-    ids = statements.listed(rows[0][0])
-    yield remove, {"ids": ids}
-    return ids
-
-
 def remove_audit(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        old = statements.old_audit, statements.remove_audit
-        return len((yield from _remove_old(statements, *old, before, limit)))
-
-    return steps
-
-
-def remove_firings(before: float, limit: int) -> Operation[Any]:
-    def steps(statements: Statements[T]) -> Steps[T]:
-        old = statements.of_schedules.old_firings, statements.of_schedules.remove_firings
-        return len((yield from _remove_old(statements, *old, before, limit)))
-
-    return steps
-
-
-def remove_schedules(before: float, limit: int) -> Operation[Any]:
-    def steps(statements: Statements[T]) -> Steps[T]:
-        of = statements.of_schedules
-        old = of.removed_schedules, of.remove_schedules
-        ids = yield from _remove_old(statements, *old, before, limit)
-        yield of.remove_firings_of, {"ids": ids}
+        rows = yield statements.old_audit, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_audit, {"ids": ids}
         return len(ids)
 
     return steps
 
 
-def steps_of(run_id: str) -> Values:
-    """Between which ids those of the steps of a run are."""
-    return {"first": f"{run_id}.", "last": f"{run_id}/"}
+def remove(query: Query[Any]) -> Operation[Any]:
+    """Remove the rows of a query, with those that they own; how many of them."""
 
-
-def remove_runs(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        of = statements.of_workflows
-        ids = yield from _remove_old(statements, of.old_runs, of.remove_runs, before, limit)
-        for id in ids:
-            yield of.remove_steps, steps_of(id)
+        queries, table = statements.queries, query.table
+        if table.key != ("id",):
+            plan = queries.remove_keys(query)
+            return len((yield plan.statement, plan.runs[0]))
+        plan = queries.ids(query)
+        rows = yield plan.statement, plan.runs[0]
+        ids = statements.listed(rows[0][0])
+        yield queries.remove(table), {"ids": ids}
+        for owned in table.owns:
+            for values in owned_values(owned, ids):
+                yield queries.remove_owned(owned), values
         return len(ids)
-
-    return steps
-
-
-def remove_usage(before: float, limit: int) -> Operation[Any]:
-    def steps(statements: Statements[T]) -> Steps[T]:
-        limits = {"before": before, "limit": max(limit, 0)}
-        ((count,),) = yield statements.of_usage.count_old, limits
-        if count:
-            yield statements.of_usage.remove_old, limits
-        return int(count)
-
-    return steps
-
-
-def remove_deliveries(before: float, limit: int) -> Operation[Any]:
-    def steps(statements: Statements[T]) -> Steps[T]:
-        old = statements.of_webhooks.settled_deliveries, statements.of_webhooks.remove_deliveries
-        return len((yield from _remove_old(statements, *old, before, limit)))
-
-    return steps
-
-
-def remove_webhooks(before: float, limit: int) -> Operation[Any]:
-    def steps(statements: Statements[T]) -> Steps[T]:
-        old = statements.of_webhooks.removed_webhooks, statements.of_webhooks.remove_webhooks
-        return len((yield from _remove_old(statements, *old, before, limit)))
-
-    return steps
-
-
-def remove_measured_runs(before: float, keep: int, limit: int) -> Operation[Any]:
-    def steps(statements: Statements[T]) -> Steps[T]:
-        of = statements.of_quality
-        old = yield from _remove_old(statements, of.old_runs, of.remove_runs, before, limit)
-        rows = yield of.surplus_runs, {"keep": keep, "limit": max(limit, 0)}
-        surplus = statements.listed(rows[0][0])
-        yield of.remove_runs, {"ids": surplus}
-        return len(old) + len(surplus)
 
     return steps
 

@@ -11,26 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import chain
 from operator import attrgetter
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo
-from sqlalchemy import Table
+from sqlalchemy import Table as SqlTable
 
-from crawlfleet.adapters.store.sql import quality_schema, schema, workflow_schema
-from crawlfleet.features.alerts.model import AlertRule
-from crawlfleet.features.schedules.model import Firing, Schedule
-from crawlfleet.features.webhooks.model import Delivery, Webhook
-from crawlfleet.features.workflows.model import Run, RunStep, Workflow, WorkflowVersion
+from crawlfleet.adapters.store.sql import schema
+from crawlfleet.adapters.store.sql.columns import OPTIONS
 from crawlfleet.model.audit import AuditEntry
-from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
-from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
-from crawlfleet.model.quality import MeasuredRun
-from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import (
     EXECUTION_BLANKS,
     EXECUTION_CHANGES,
@@ -43,25 +35,13 @@ from crawlfleet.model.task import (
     Task,
     TaskStatus,
 )
-from crawlfleet.model.usage import ADDED, LARGEST, LATEST, UsageHour
+from crawlfleet.ports import kernel_tables
 from crawlfleet.ports.store import Claim
+from crawlfleet.ports.tables import NOTHING_JOINED, Joint, Table
 
 S = TypeVar("S", bound=msgspec.Struct)
 Convert = Callable[[Any], Any]
 
-OPTIONS: Final = "options"
-
-
-class Joint(Enum):
-    """How what a row has, and what is written to it, come together."""
-
-    SUM = "sum"
-    LARGEST = "largest"
-    LATEST = "latest"
-    """What is written, unless that is null."""
-
-
-NOTHING_JOINED: Final[Mapping[str, Joint]] = MappingProxyType({})
 PLAIN: Final = (str, int, float)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -117,7 +97,7 @@ class RowMap(Generic[S]):
     def __init__(
         self,
         kind: type[S],
-        table: Table,
+        table: SqlTable,
         *,
         only: Sequence[str] = (),
         blank: Collection[str] = (),
@@ -161,6 +141,10 @@ class RowMap(Generic[S]):
             self._readers.append((name, msgspec.json.Decoder(kind).decode))
         return name
 
+    def reader(self, name: str) -> Convert:
+        """How the value of a column becomes that of the field."""
+        return dict(self._readers).get(name, lambda value: value)
+
     def encode(self, structs: Collection[S]) -> list[Any]:
         """The values of a row for each struct, in the order of `columns`, row after row.
 
@@ -195,38 +179,25 @@ class RowMap(Generic[S]):
         return [self.decode(row) for row in rows]
 
 
-PROJECT: Final = RowMap(Project, schema.projects)
-CLUSTER: Final = RowMap(Cluster, schema.clusters)
 NODE: Final = RowMap(Node, schema.nodes)
 SESSION: Final = RowMap(Session, schema.sessions)
 TASK: Final = RowMap(Task, schema.tasks)
 EXECUTION: Final = RowMap(Execution, schema.executions)
-KEY: Final = RowMap(ApiKey, schema.keys)
-CONFIGURATION: Final = RowMap(ClusterConfiguration, schema.configurations)
-SCHEDULE: Final = RowMap(Schedule, schema.schedules)
-FIRING: Final = RowMap(Firing, schema.firings)
-BUNDLE: Final = RowMap(Bundle, schema.bundles)
-SECRET: Final = RowMap(Secret, schema.secrets)
-WORKFLOW: Final = RowMap(Workflow, workflow_schema.workflows)
-WORKFLOW_VERSION: Final = RowMap(WorkflowVersion, workflow_schema.workflow_versions)
-RUN: Final = RowMap(Run, workflow_schema.runs)
-RUN_STEP: Final = RowMap(RunStep, workflow_schema.run_steps)
-WEBHOOK: Final = RowMap(Webhook, schema.webhooks)
-DELIVERY: Final = RowMap(Delivery, schema.deliveries)
-ALERT_RULE: Final = RowMap(AlertRule, schema.alert_rules)
-MEASURED_RUN: Final = RowMap(MeasuredRun, quality_schema.measured_runs)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
-USAGE: Final = RowMap(
-    UsageHour,
-    schema.usage,
-    joined={
-        **dict.fromkeys(ADDED, Joint.SUM),
-        **dict.fromkeys(LARGEST, Joint.LARGEST),
-        **dict.fromkeys(LATEST, Joint.LATEST),
-    },
-)
+
+_DECLARED: Final[dict[Table[Any], RowMap[Any]]] = {
+    table: RowMap(table.kind, made, joined=table.joined) for table, made in schema.DECLARED.items()
+}
+
+
+def mapping_of(table: Table[S]) -> RowMap[S]:
+    """How the rows of a declared table are written and read."""
+    return _DECLARED[table]
+
+
+USAGE: Final = mapping_of(kernel_tables.USAGE)
 
 CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
     TASK: RowMap(Task, schema.tasks, only=("id", *TASK_CHANGES)),
@@ -247,29 +218,8 @@ USUAL_EXECUTIONS: Final[dict[ExecutionStatus, RowMap[Any]]] = {
 }
 """How rows are written that go their usual way: half of the values, and fewer indexes."""
 
+_HOT: Final[tuple[RowMap[Any], ...]] = (NODE, SESSION, TASK, EXECUTION)
 VERSIONED: Final[dict[type[Any], RowMap[Any]]] = {
-    mapping.kind: mapping
-    for mapping in (
-        PROJECT,
-        CLUSTER,
-        NODE,
-        SESSION,
-        TASK,
-        EXECUTION,
-        KEY,
-        CONFIGURATION,
-        SCHEDULE,
-        FIRING,
-        BUNDLE,
-        SECRET,
-        WORKFLOW,
-        WORKFLOW_VERSION,
-        RUN,
-        RUN_STEP,
-        WEBHOOK,
-        DELIVERY,
-        ALERT_RULE,
-        MEASURED_RUN,
-    )
+    mapping.kind: mapping for mapping in (*_HOT, *_DECLARED.values()) if mapping is not USAGE
 }
 """How the rows of a change are written, by their class."""

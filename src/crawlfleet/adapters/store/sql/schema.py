@@ -10,14 +10,14 @@ is here because a read of the port needs it; `tests/adapters/store/sqlite/test_s
 holds each of them to its purpose.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table
 
 from crawlfleet.adapters.store.sql.columns import SEQUENCE as SEQUENCE
 from crawlfleet.adapters.store.sql.columns import TEXT as TEXT
 from crawlfleet.adapters.store.sql.columns import among as among
-from crawlfleet.adapters.store.sql.columns import either
+from crawlfleet.adapters.store.sql.columns import either, sql_table
 from crawlfleet.adapters.store.sql.columns import id_column as _id
 from crawlfleet.adapters.store.sql.columns import json_column as _json
 from crawlfleet.adapters.store.sql.columns import metadata as metadata
@@ -25,85 +25,9 @@ from crawlfleet.adapters.store.sql.columns import number_column as _number
 from crawlfleet.adapters.store.sql.columns import partial_index as _partial_index
 from crawlfleet.adapters.store.sql.columns import real_column as _real
 from crawlfleet.adapters.store.sql.columns import text_column as _text
-from crawlfleet.adapters.store.sql.quality_schema import measured_runs as measured_runs
-from crawlfleet.adapters.store.sql.usage_schema import usage as usage
-from crawlfleet.adapters.store.sql.webhook_schema import UNDER_WAY as UNDER_WAY
-from crawlfleet.adapters.store.sql.webhook_schema import alert_rules as alert_rules
-from crawlfleet.adapters.store.sql.webhook_schema import deliveries as deliveries
-from crawlfleet.adapters.store.sql.webhook_schema import webhooks as webhooks
-from crawlfleet.adapters.store.sql.workflow_schema import run_steps as run_steps
-from crawlfleet.adapters.store.sql.workflow_schema import runs as runs
-from crawlfleet.adapters.store.sql.workflow_schema import workflow_versions as workflow_versions
-from crawlfleet.adapters.store.sql.workflow_schema import workflows as workflows
+from crawlfleet.adapters.store.tables import TABLES
 from crawlfleet.model.task import LIVE_EXECUTION
-
-projects: Final = Table(
-    "projects",
-    metadata,
-    _id(),
-    _text("name"),
-    _real("created_at"),
-    _real("updated_at"),
-    _number("version"),
-    _text("description"),
-    _text("status"),
-    _json("allowance"),
-)
-
-clusters: Final = Table(
-    "crawler_clusters",
-    metadata,
-    _id(),
-    _text("project_id"),
-    _text("name"),
-    _text("description"),
-    _json("configuration"),
-    _text("status"),
-    _real("created_at"),
-    _real("updated_at"),
-    _number("version"),
-    _number("configuration_version"),
-)
-
-configurations: Final = Table(
-    "crawler_cluster_configurations",
-    metadata,
-    _id(),
-    _text("cluster_id"),
-    _number("number"),
-    _json("settings"),
-    _real("created_at"),
-    _text("cause"),
-    _number("version"),
-)
-Index("ix_configurations_cluster", configurations.c.cluster_id, configurations.c.number)
-
-bundles: Final = Table(
-    "crawler_bundles",
-    metadata,
-    _id(),
-    _text("project_id"),
-    _text("name"),
-    _number("current"),
-    _number("last"),
-    _json("versions"),
-    _real("created_at"),
-    _real("updated_at"),
-    _number("version"),
-)
-
-secrets: Final = Table(
-    "crawler_secrets",
-    metadata,
-    _id(),
-    _text("project_id"),
-    _text("name"),
-    _text("sealed"),
-    _text("cause"),
-    _real("created_at"),
-    _real("updated_at"),
-    _number("version"),
-)
+from crawlfleet.ports import tables as declared
 
 nodes: Final = Table(
     "crawler_nodes",
@@ -289,61 +213,6 @@ node_samples: Final = Table(
     sqlite_with_rowid=False,
 )
 
-keys: Final = Table(
-    "crawler_keys",
-    metadata,
-    _id(),
-    _text("name"),
-    _text("role"),
-    _text("secret_hash"),
-    _real("created_at"),
-    _real("expires_at", null=True),
-    _real("revoked_at", null=True),
-    _number("version"),
-    _json("options"),
-)
-
-schedules: Final = Table(
-    "crawler_schedules",
-    metadata,
-    _id(),
-    _text("project_id"),
-    _text("name"),
-    _text("status"),
-    _json("rule"),
-    _text("task"),
-    _real("cursor"),
-    _number("edition"),
-    _real("created_at"),
-    _real("updated_at"),
-    _real("removed_at", null=True),
-    _number("version"),
-    _json("options"),
-)
-_partial_index(
-    "ix_schedules_removed",
-    schedules.c.removed_at,
-    schedules.c.id,
-    where=schedules.c.removed_at.is_not(None),
-)
-
-firings: Final = Table(
-    "crawler_schedule_firings",
-    metadata,
-    _id(),
-    _text("schedule_id"),
-    _text("project_id"),
-    _real("due_at"),
-    _real("at"),
-    _text("outcome"),
-    _text("origin"),
-    _text("task_id", null=True),
-    _number("version"),
-    _json("options"),
-)
-Index("ix_firings_schedule", firings.c.schedule_id, firings.c.id)
-Index("ix_firings_at", firings.c.at, firings.c.id)
-
 events: Final = Table(
     "crawler_events",
     metadata,
@@ -406,3 +275,7 @@ leadership: Final = Table(
     _number("removed_seq"),
 )
 """One row: the present leader, and the event number that no new event may fall below."""
+
+DECLARED: Final[dict[declared.Table[Any], Table]] = {each: sql_table(each) for each in TABLES}
+"""The tables that are declared as data; those above are on the way of every task, or no rows with
+versions."""

@@ -16,18 +16,19 @@ from sqlalchemy import (
     func,
     literal_column,
     null,
+    or_,
     select,
     tuple_,
     update,
 )
 
 from crawlfleet.adapters.store.sql import schema
+from crawlfleet.adapters.store.sql.columns import is_met
 from crawlfleet.adapters.store.sql.dialect import Core as Core
 from crawlfleet.adapters.store.sql.dialect import Dialect, T, limited
 from crawlfleet.adapters.store.sql.dialect import Rows as Rows
 from crawlfleet.adapters.store.sql.dialect import Values as Values
-from crawlfleet.adapters.store.sql.quality_statements import QualityStatements
-from crawlfleet.adapters.store.sql.schedule_statements import ScheduleStatements
+from crawlfleet.adapters.store.sql.queries import Queries
 from crawlfleet.adapters.store.sql.schema import (
     among,
     audit,
@@ -42,10 +43,6 @@ from crawlfleet.adapters.store.sql.schema import (
     sessions,
     tasks,
 )
-from crawlfleet.adapters.store.sql.usage_statements import UsageStatements
-from crawlfleet.adapters.store.sql.webhook_statements import WebhookStatements
-from crawlfleet.adapters.store.sql.workflow_schema import runs
-from crawlfleet.adapters.store.sql.workflow_statements import WorkflowStatements
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.ports.store import TaskFilter
 
@@ -82,6 +79,7 @@ class Statements(Generic[T]):
     def __init__(self, dialect: Dialect[T]) -> None:
         self._dialect = dialect
         self.listed = dialect.listed
+        self.queries = Queries(dialect)
         self.by_ids = cache(self._by_ids)
         self.in_order = cache(self._in_order)
         self.find_tasks = cache(self._find_tasks)
@@ -148,25 +146,11 @@ class Statements(Generic[T]):
                 tasks.c.status, tasks.c.project_id
             )
         )
-        configurations = schema.configurations
-        self.configurations = finish(
-            limited(
-                select(configurations)
-                .where(configurations.c.cluster_id == bindparam("cluster_id"))
-                .where(configurations.c.number < bindparam("below"))
-                .order_by(configurations.c.number.desc())
-            )
-        )
         self.claim = finish(
             select(claims)
             .where(claims.c.scope == bindparam("scope"))
             .where(claims.c.key == bindparam("key"))
         )
-        self.of_schedules = ScheduleStatements(dialect)
-        self.of_workflows = WorkflowStatements(dialect)
-        self.of_webhooks = WebhookStatements(dialect)
-        self.of_usage = UsageStatements(dialect)
-        self.of_quality = QualityStatements(dialect)
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
         self._removals()
@@ -343,18 +327,12 @@ class Statements(Generic[T]):
             .where(parents.c.completed_at.is_(None))
             .exists()
         )
-        is_read = (
-            select(runs.c.id)
-            .where(runs.c.id == tasks.c.workflow_id)
-            .where(runs.c.ended_at.is_(None))
-            .exists()
-        )
         ended = limited(
             select(tasks.c.id)
             .where(tasks.c.completed_at < bindparam("before"))
             .where(among(dialect.unindexed(tasks.c.status), TERMINAL))
             .where(dialect.unindexed(tasks.c.parent_id).is_(None) | ~is_needed)
-            .where(dialect.unindexed(tasks.c.workflow_id).is_(None) | ~is_read)
+            .where(dialect.unindexed(tasks.c.workflow_id).is_(None) | ~_is_kept())
             .order_by(tasks.c.completed_at, tasks.c.id)
         ).subquery()
         self.ended_tasks = finish(select(dialect.collect(ended.c.id)))
@@ -416,6 +394,20 @@ class Statements(Generic[T]):
         old = select(first.c.seq).where(first.c.at < bindparam("before"))
         self.old_events = finish(old.with_only_columns(func.count(), func.max(first.c.seq)))
         self.remove_events = finish(delete(events).where(events.c.seq.in_(old)))
+
+
+def _is_kept() -> ColumnElement[bool]:
+    """Whether a task is kept for a row that it names as its workflow."""
+    return or_(
+        *(
+            select(table.c.id)
+            .where(table.c.id == tasks.c.workflow_id)
+            .where(is_met(table, declared.keeps_tasks))
+            .exists()
+            for declared, table in schema.DECLARED.items()
+            if declared.keeps_tasks is not None
+        )
+    )
 
 
 def newest_event() -> ColumnElement[int]:

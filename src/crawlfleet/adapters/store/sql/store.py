@@ -13,29 +13,20 @@ from crawlfleet.adapters.store.sql import maintenance, rows
 from crawlfleet.adapters.store.sql.commit_group import Changes
 from crawlfleet.adapters.store.sql.history import SqlHistory
 from crawlfleet.adapters.store.sql.maintenance import Operation
-from crawlfleet.adapters.store.sql.quality import SqlQuality
-from crawlfleet.adapters.store.sql.rows import RowMap
-from crawlfleet.adapters.store.sql.schedules import SqlSchedules
+from crawlfleet.adapters.store.sql.rows import RowMap, mapping_of
 from crawlfleet.adapters.store.sql.statements import Rows, Statements, Values, filters_of
-from crawlfleet.adapters.store.sql.usage import SqlUsage
-from crawlfleet.adapters.store.sql.webhooks import SqlWebhooks
-from crawlfleet.adapters.store.sql.workflows import SqlWorkflows
 from crawlfleet.model.audit import AuditEntry, AuditFilter
-from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, ClusterConfiguration, Project
-from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.store import Change, Claim, Committed, Lead, Leadership, TaskFilter
+from crawlfleet.ports.tables import Query, Table
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 Choose = Callable[[Rows], Rows]
 
 PORTION: Final = 1000
-LARGEST: Final = 2**63 - 1
 _metrics: Final = msgspec.json.Decoder(dict[str, float]).decode
 
 
@@ -44,16 +35,7 @@ def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
     return sorted(found, key=itemgetter(0), reverse=newest_first)[:limit]
 
 
-class SqlStore(
-    SqlHistory[T],
-    SqlSchedules[T],
-    SqlUsage[T],
-    SqlWebhooks[T],
-    SqlWorkflows[T],
-    SqlQuality[T],
-    ABC,
-    Generic[T],
-):
+class SqlStore(SqlHistory[T], ABC, Generic[T]):
     """Asks by statements; a store says how a statement or a job is carried out."""
 
     def __init__(self, statements: Statements[T]) -> None:
@@ -97,36 +79,39 @@ class SqlStore(
         committed: Committed = await self._write(changes)
         return committed
 
-    async def project(self, id: str) -> Project | None:
-        return await self._one(rows.PROJECT, id)
+    async def get(self, table: Table[S], id: str) -> S | None:
+        return await self._one(mapping_of(table), id)
 
-    async def projects(self) -> list[Project]:
-        return await self._in_order(rows.PROJECT)
+    async def get_many(self, table: Table[S], ids: Sequence[str]) -> list[S]:
+        return await self._among_in_order(mapping_of(table), ids)
 
-    async def configurations(
-        self, cluster_id: str, *, below: int | None, limit: int
-    ) -> list[ClusterConfiguration]:
-        values = {
-            "cluster_id": cluster_id,
-            "below": LARGEST if below is None else below,
-            "limit": max(limit, 0),
+    async def find(self, query: Query[S]) -> list[S]:
+        mapping: RowMap[S] = mapping_of(query.table)
+        if not query.newest_of:
+            return await self._decode(mapping, *self._statements.queries.find(query))
+        plan = self._statements.queries.newest(query)
+        newest = await self._fetch(plan.statement, plan.runs[0])
+        found = await self._among(mapping, [id for _, id in newest])
+        return sorted(found, key=attrgetter(query.newest_of))
+
+    async def values(self, query: Query[Any], *fields: str) -> list[tuple[Any, ...]]:
+        plan, mapping = self._statements.queries.find(query, fields), mapping_of(query.table)
+        assert len(plan.runs) == 1, "a list of values is not merged"
+        readers = [mapping.reader(name) for name in fields]
+        return [
+            tuple(read(value) for read, value in zip(readers, row, strict=True))
+            for row in await self._fetch(plan.statement, plan.runs[0])
+        ]
+
+    async def count(self, query: Query[Any], by: str) -> dict[Any, int]:
+        plan = self._statements.queries.count(query, by)
+        read = mapping_of(query.table).reader(by)
+        return {
+            read(value): count for value, count in await self._fetch(plan.statement, plan.runs[0])
         }
-        return await self._decode(rows.CONFIGURATION, self._statements.configurations, [values])
 
-    async def clusters(self) -> list[Cluster]:
-        return await self._in_order(rows.CLUSTER)
-
-    async def bundle(self, id: str) -> Bundle | None:
-        return await self._one(rows.BUNDLE, id)
-
-    async def bundles(self) -> list[Bundle]:
-        return await self._in_order(rows.BUNDLE)
-
-    async def secret(self, id: str) -> Secret | None:
-        return await self._one(rows.SECRET, id)
-
-    async def secrets(self) -> list[Secret]:
-        return await self._in_order(rows.SECRET)
+    async def remove(self, query: Query[Any]) -> int:
+        return int(await self._write(maintenance.remove(query)))
 
     async def node(self, id: str) -> Node | None:
         return await self._one(rows.NODE, id)
@@ -138,13 +123,13 @@ class SqlStore(
         return await self._decode(rows.NODE, self._statements.nodes_in, [states])
 
     async def nodes_among(self, ids: Sequence[str]) -> list[Node]:
-        return sorted(await self._among(rows.NODE, list(ids)), key=attrgetter("id"))
+        return await self._among_in_order(rows.NODE, ids)
 
     async def session(self, id: str) -> Session | None:
         return await self._one(rows.SESSION, id)
 
     async def sessions_among(self, ids: Sequence[str]) -> list[Session]:
-        return sorted(await self._among(rows.SESSION, list(ids)), key=attrgetter("id"))
+        return await self._among_in_order(rows.SESSION, ids)
 
     async def live_sessions(self) -> list[Session]:
         return await self._decode(rows.SESSION, self._statements.live_sessions, [{}])
@@ -242,9 +227,6 @@ class SqlStore(
         named = {"scope": scope, "key": key}
         return next(iter(await self._decode(rows.CLAIM, self._statements.claim, [named])), None)
 
-    async def keys(self) -> list[ApiKey]:
-        return await self._in_order(rows.KEY)
-
     async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:
         values: Values = {"after": after, "limit": max(limit, 0)}
         if subject is not None:
@@ -293,6 +275,9 @@ class SqlStore(
 
     async def _among(self, mapping: RowMap[S], ids: list[str]) -> list[S]:
         return await self._decode(mapping, self._statements.by_ids(mapping.table), [{"ids": ids}])
+
+    async def _among_in_order(self, mapping: RowMap[S], ids: Sequence[str]) -> list[S]:
+        return sorted(await self._among(mapping, list(ids)), key=attrgetter("id"))
 
     async def _one(self, mapping: RowMap[S], id: str) -> S | None:
         found = await self._among(mapping, [id])

@@ -30,9 +30,10 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
-from crawlfleet.adapters.store.sql.rows import CHANGED, EVENT, VERSIONED, Joint, RowMap
+from crawlfleet.adapters.store.sql.rows import CHANGED, EVENT, VERSIONED, RowMap
 from crawlfleet.adapters.store.sql.schema import claims, sessions
 from crawlfleet.adapters.store.sql.statements import Core, Statements, Values
+from crawlfleet.ports.tables import Joint
 
 NAMED: Final = sqlite.dialect(paramstyle="named")
 POSITIONAL: Final = sqlite.dialect(paramstyle="qmark")

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.client import BlockingClient, Client
-from crawlfleet.client.http.retries import persist
+from crawlfleet.client.http.retries import retry
 from crawlfleet.errors import (
     Busy,
     Conflict,
@@ -54,7 +54,7 @@ def failing(times: int, error: CrawlfleetError, calls: list[float]) -> Callable[
 
 def test_it_tries_again_with_growing_pauses_until_it_succeeds() -> None:
     calls: list[float] = []
-    outcome = simulated(persist(failing(5, MasterUnreachable("away"), calls), 30.0))
+    outcome = simulated(retry(failing(5, MasterUnreachable("away"), calls), 30.0))
     pauses = [later - sooner for sooner, later in itertools.pairwise(calls)]
     assert outcome == "done"
     for place, pause in enumerate(pauses):
@@ -64,14 +64,14 @@ def test_it_tries_again_with_growing_pauses_until_it_succeeds() -> None:
 def test_it_gives_up_when_patience_ends() -> None:
     calls: list[float] = []
     with pytest.raises(MasterUnreachable):
-        simulated(persist(failing(1000, MasterUnreachable("away"), calls), 20.0))
+        simulated(retry(failing(1000, MasterUnreachable("away"), calls), 20.0))
     assert 10.0 < calls[-1] - calls[0] <= 20.0
 
 
 def test_without_patience_it_asks_once() -> None:
     calls: list[float] = []
     with pytest.raises(MasterUnreachable):
-        simulated(persist(failing(1, MasterUnreachable("away"), calls), 0.0))
+        simulated(retry(failing(1, MasterUnreachable("away"), calls), 0.0))
     assert len(calls) == 1
 
 
@@ -79,7 +79,7 @@ def test_without_patience_it_asks_once() -> None:
 def test_what_cannot_succeed_later_is_asked_once(error: CrawlfleetError) -> None:
     calls: list[float] = []
     with pytest.raises(type(error)):
-        simulated(persist(failing(1, error, calls), 30.0))
+        simulated(retry(failing(1, error, calls), 30.0))
     assert len(calls) == 1
 
 
@@ -115,7 +115,7 @@ def test_it_comes_back_when_it_was_told_and_not_sooner() -> None:
     calls: list[float] = []
     busy = Busy("later")
     busy.retry_after_s = 7.0
-    assert simulated(persist(failing(2, busy, calls), 30.0)) == "done"
+    assert simulated(retry(failing(2, busy, calls), 30.0)) == "done"
     assert all(7.0 <= b - a <= 7.2 for a, b in itertools.pairwise(calls))
 
 
