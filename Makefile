@@ -137,6 +137,10 @@ $(MEASURED): $(READY) compiling.py $(shell find src -name '*.py')
 		--no-deps --no-build-isolation --no-cache .
 	@touch $@
 
+.PHONY: shape
+shape: $(READY) ## Print the shape of the code as figures
+	@$(BIN)/python -m tests.architecture.shape
+
 .PHONY: docs
 docs: $(READY) ## Draw the diagrams and take the picture of the docs
 	$(BIN)/python docs/settings.py

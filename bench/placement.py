@@ -20,8 +20,8 @@ from rich.table import Table
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.plan import default_rules, plan
 from crawlfleet.core.placement.project_queues import ProjectQueues
-from crawlfleet.core.placement.resources import add
 from crawlfleet.core.placement.strategies import BUILT_IN
+from crawlfleet.core.resources import add
 from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement

@@ -67,7 +67,7 @@ _threshold: int = logging.WARNING
 _level = "warning"
 
 
-class LogLine(msgspec.Struct, frozen=True):
+class ConsoleLine(msgspec.Struct, frozen=True):
     """What a record of ours carries as its message; as text it is the form for people."""
 
     component: str
@@ -113,7 +113,7 @@ class BoundLogger:
         self, level: int, message: str, fields: dict[str, Any], *, exception: bool = False
     ) -> None:
         error = sys.exc_info() if exception else None
-        line = LogLine(self._component.value, message, mask_secrets({**self._bound, **fields}))
+        line = ConsoleLine(self._component.value, message, mask_secrets({**self._bound, **fields}))
         record = logging.LogRecord("crawlfleet", level, "", 0, line, (), error)
         logging.getLogger("crawlfleet").handle(record)
 
@@ -177,12 +177,12 @@ class _Formatter(logging.Formatter):
         super().__init__()
         self._default = default
 
-    def line(self, record: logging.LogRecord) -> LogLine:
-        if isinstance(record.msg, LogLine):
+    def line(self, record: logging.LogRecord) -> ConsoleLine:
+        if isinstance(record.msg, ConsoleLine):
             return record.msg
         component = Component.API if record.name.startswith("uvicorn") else self._default
         message = _without_credentials(record.getMessage())
-        return LogLine(component.value, message, {"logger": record.name})
+        return ConsoleLine(component.value, message, {"logger": record.name})
 
     def traceback(self, record: logging.LogRecord) -> str:
         return self.formatException(record.exc_info) if record.exc_info else ""
@@ -268,7 +268,7 @@ class _Writer(logging.handlers.QueueListener):
         super().handle(record)
         if dropped := self._intake.dropped:
             self._intake.dropped -= dropped
-            line = LogLine(Component.MASTER.value, "log lines dropped", {"count": dropped})
+            line = ConsoleLine(Component.MASTER.value, "log lines dropped", {"count": dropped})
             super().handle(logging.LogRecord("crawlfleet", logging.WARNING, "", 0, line, (), None))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet.adapters.frontier.sqlite import SqliteFrontier
 from crawlfleet.core.crawls.shared_crawl import rules_of
-from crawlfleet.crawl.engine.crawl import UrlExplanation, explain
+from crawlfleet.crawl.engine.crawl import UrlAnswer, explain
 from crawlfleet.model.crawl.frontier import UrlRecord
 from crawlfleet.model.crawl.parameters import Limits, Scope
 from crawlfleet.testing.zoo.animal import reply
@@ -33,7 +33,7 @@ def site() -> Iterator[OddSite]:
         yield site
 
 
-def why(crawled: Crawled, url: str) -> UrlExplanation:
+def why(crawled: Crawled, url: str) -> UrlAnswer:
     frontier = SqliteFrontier(path=crawled.frontier, rules=rules_of(crawled.parameters))
     return asyncio.run(explain(crawled.parameters, frontier, url))
 

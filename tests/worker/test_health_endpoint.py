@@ -8,9 +8,9 @@ from crawlfleet.client.health_probe import HttpProber
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.worker.health_endpoint import (
+    HealthAddress,
     HealthEndpoint,
     Nameplate,
-    Place,
     answering,
     parse_place,
 )
@@ -134,8 +134,8 @@ def test_what_is_advertised_is_where_it_listens() -> None:
 
 
 def test_places_are_addresses_with_ports() -> None:
-    assert parse_place("10.0.0.7:8010") == Place("10.0.0.7", 8010)
-    assert parse_place("[2001:db8::7]:0") == Place("2001:db8::7", 0)
+    assert parse_place("10.0.0.7:8010") == HealthAddress("10.0.0.7", 8010)
+    assert parse_place("[2001:db8::7]:0") == HealthAddress("2001:db8::7", 0)
     for wrong in ("", "10.0.0.7", "host:80", "10.0.0.7:x", "10.0.0.7:70000", "10.0.0.7:²"):
         with pytest.raises(ConfigError, match="advertise"):
             parse_place(wrong)

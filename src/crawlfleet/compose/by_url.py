@@ -7,7 +7,7 @@ from pathlib import Path
 from crawlfleet import config, plugins
 from crawlfleet.adapters.frontier.sqlite import stored_receipts
 from crawlfleet.adapters.ledger.memory import MemoryBook
-from crawlfleet.adapters.sinks.tables.sink import discard
+from crawlfleet.adapters.sinks.tables.by_url import discard
 from crawlfleet.crawl.output.sinks import name_of
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.crawl.parameters import SinkSpec

@@ -24,7 +24,7 @@ from crawlfleet.sandbox.removal import remove
 from crawlfleet.stop_signals import on_stop_signal
 from crawlfleet.tls import Trust, check_trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
-from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
+from crawlfleet.worker.health_endpoint import HealthAddress, Nameplate, answering
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.machine import UsageMeter, measure_capacity
 from crawlfleet.worker.open_files import allow_many
@@ -155,7 +155,7 @@ async def _masters(
 
 
 async def _registration(
-    settings: WorkerSettings, pool: ProcessPool, place: Place | None
+    settings: WorkerSettings, pool: ProcessPool, place: HealthAddress | None
 ) -> Registration:
     offered = msgspec.structs.asdict(await measure_capacity(settings))
     isolation = pool.isolation

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.core.placement.quota import QuotaHold, Use, holds, refusal
-from crawlfleet.core.placement.resources import UNITS, demand_of
+from crawlfleet.core.placement.quota import QuotaRefusal, Use, holds, refusal
 from crawlfleet.core.placement.tenancy import dominant_share
+from crawlfleet.core.resources import UNITS, demand_of
 from crawlfleet.model.quota import NO_LIMITS, Allowance, Quota
 from crawlfleet.model.task import Task, TaskStatus
 from crawlfleet.model.usage import DAY_S
@@ -98,18 +98,18 @@ class Quotas:
             storage_mb=use.storage_mb,
         )
 
-    def holds(self, task: Task) -> list[QuotaHold]:
+    def holds(self, task: Task) -> list[QuotaRefusal]:
         """The quotas that keep a task from a node now."""
         allowance, use = self.allowance(task.project_id), self.use(task.project_id)
         return [*holds(allowance, use, demand_of(task), task_type=task.task_type)]
 
-    def until(self, hold: QuotaHold) -> datetime | None:
+    def until(self, hold: QuotaRefusal) -> datetime | None:
         """When a quota stops to hold by itself, as far as that is known."""
         if hold.quota is not Quota.PAGES_PER_DAY:
             return None
         return datetime.fromtimestamp((self._system.now() // DAY_S + 1) * DAY_S, UTC)
 
-    def in_words(self, project_id: str, found: Sequence[QuotaHold]) -> str:
+    def in_words(self, project_id: str, found: Sequence[QuotaRefusal]) -> str:
         """What holds a task back, in a sentence, and when it goes on."""
         what = "; ".join(map(str, found))
         when = dict.fromkeys(_goes_on(each, self.until(each)) for each in found)
@@ -155,7 +155,7 @@ class Quotas:
             return intake.refusal(tasks)
 
 
-def _goes_on(hold: QuotaHold, until: datetime | None) -> str:
+def _goes_on(hold: QuotaRefusal, until: datetime | None) -> str:
     if until is not None:
         return f"at {until:%Y-%m-%d %H:%M} UTC"
     if hold.quota is Quota.STORAGE_MB:
@@ -163,7 +163,7 @@ def _goes_on(hold: QuotaHold, until: datetime | None) -> str:
     return "when others of the project have ended"
 
 
-def _refused(project_id: str, hold: QuotaHold, until: datetime | None) -> str:
+def _refused(project_id: str, hold: QuotaRefusal, until: datetime | None) -> str:
     remedy = "wait until others of the project have ended"
     if until is not None:
         remedy = f"wait until {until:%Y-%m-%d %H:%M} UTC"

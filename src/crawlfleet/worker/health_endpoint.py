@@ -31,7 +31,7 @@ class Nameplate(msgspec.Struct, kw_only=True):
     session: bool = False
 
 
-class Place(NamedTuple):
+class HealthAddress(NamedTuple):
     """What a node advertises: where the master may ask how it is."""
 
     address: str
@@ -39,7 +39,9 @@ class Place(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def answering(settings: WorkerSettings, nameplate: Nameplate) -> AsyncIterator[Place | None]:
+async def answering(
+    settings: WorkerSettings, nameplate: Nameplate
+) -> AsyncIterator[HealthAddress | None]:
     """Answer where the settings say, if they do; yields what to advertise."""
     advertised = parse_place(settings.advertise) if settings.advertise else None
     port = settings.health_port
@@ -51,11 +53,11 @@ async def answering(settings: WorkerSettings, nameplate: Nameplate) -> AsyncIter
     host = settings.health_host or (advertised.address if advertised else "127.0.0.1")
     async with HealthEndpoint(host, port, nameplate=nameplate) as endpoint:
         if advertised is not None and not advertised.port:
-            advertised = Place(advertised.address, endpoint.port)
+            advertised = HealthAddress(advertised.address, endpoint.port)
         yield advertised
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> HealthAddress:
     """`10.0.0.7:8010` or `[2001:db8::7]:8010`; port 0 is the one that the endpoint gets."""
     address, _, port = text.rpartition(":")
     address = address.removeprefix("[").removesuffix("]")
@@ -68,7 +70,7 @@ def parse_place(text: str) -> Place:
             f"worker.advertise: {text!r} is not an IP address with a port; "
             "use one such as 10.0.0.7:8010"
         ) from None
-    return Place(address, int(port))
+    return HealthAddress(address, int(port))
 
 
 class HealthEndpoint:

@@ -14,7 +14,7 @@ from crawlfleet.adapters.locks.sqlite import from_url as locks_of
 from crawlfleet.adapters.sinks import csv, jsonl, warc
 from crawlfleet.adapters.sinks.folder import SinkFolder
 from crawlfleet.adapters.sinks.rotating_file import RotatingFile
-from crawlfleet.adapters.sinks.tables import sink as table
+from crawlfleet.adapters.sinks.tables import by_url as table
 from crawlfleet.adapters.store.sqlite.store import from_url as store_of
 from crawlfleet.core.crawls.shared_crawl import rules_of
 from crawlfleet.errors import SinkUnusable

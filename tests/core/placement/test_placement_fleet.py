@@ -5,7 +5,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from crawlfleet.core.placement.filters import shortfall
 from crawlfleet.core.placement.fleet import Fleet
-from crawlfleet.core.placement.resources import add, subtract
+from crawlfleet.core.resources import add, subtract
 from crawlfleet.model.node import Node, NodeStatus
 from crawlfleet.model.resources import NOTHING, Resources
 from tests.core.placement_worlds import (

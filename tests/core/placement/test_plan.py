@@ -16,8 +16,8 @@ from crawlfleet.core.placement.plan import (
     requirement_of,
 )
 from crawlfleet.core.placement.project_queues import ProjectQueues
-from crawlfleet.core.placement.resources import add, fits
 from crawlfleet.core.placement.strategies import BUILT_IN
+from crawlfleet.core.resources import add, fits
 from crawlfleet.model.explanation import Cause
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources

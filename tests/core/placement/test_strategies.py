@@ -12,8 +12,8 @@ from crawlfleet.core.placement.columns import NodeColumns
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.plan import default_rules
 from crawlfleet.core.placement.regions import distance_km
-from crawlfleet.core.placement.resources import add
 from crawlfleet.core.placement.strategies import Ranking
+from crawlfleet.core.resources import add
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement

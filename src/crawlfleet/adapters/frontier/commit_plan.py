@@ -18,7 +18,7 @@ import msgspec
 from crawlfleet import zstd
 from crawlfleet.adapters.frontier.counts import RunningTotals
 from crawlfleet.adapters.frontier.host_queue import HostQueue, QueuedUrl
-from crawlfleet.adapters.frontier.lookup import MAY_FALL, Met, look_up
+from crawlfleet.adapters.frontier.lookup import look_up
 from crawlfleet.adapters.frontier.packing import (
     MOST_HOSTS,
     PLACE,
@@ -27,7 +27,7 @@ from crawlfleet.adapters.frontier.packing import (
     place_of,
     queue_key,
 )
-from crawlfleet.adapters.frontier.seen import KnownUrls
+from crawlfleet.adapters.frontier.seen import MAY_FALL, KnownUrls, Met
 from crawlfleet.adapters.frontier.sql import Tables
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.crawl.frontier import (

@@ -2,25 +2,10 @@
 
 from array import array
 from collections.abc import Sequence
-from typing import Final, NamedTuple
 
 from crawlfleet.adapters.frontier.packing import deeper_than, depth_of
-from crawlfleet.adapters.frontier.seen import BloomSeen, FewSeen, KnownUrls
-from crawlfleet.model.crawl.frontier import Link, Visit
-
-MAY_FALL: Final = deeper_than(1)
-"""A link that is at depth 0 or 1 comes no nearer, whatever becomes of a page that has it."""
-
-
-class Met(NamedTuple):
-    """The links of one page."""
-
-    depth: int
-    """What was taken for the depth of the page."""
-    worth: Sequence[Link] = ()
-    """Those that are new, or nearer than before if the page is at that depth."""
-    stable: bytes = b""
-    """The ids of the others whose depth could fall with that of the page."""
+from crawlfleet.adapters.frontier.seen import MAY_FALL, BloomSeen, FewSeen, KnownUrls, Met
+from crawlfleet.model.crawl.frontier import Visit
 
 
 def look_up(

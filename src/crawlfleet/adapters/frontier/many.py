@@ -6,9 +6,8 @@ from itertools import pairwise
 import numpy as np
 
 from crawlfleet.adapters.frontier.fingerprint_table import ExactSeen
-from crawlfleet.adapters.frontier.lookup import MAY_FALL, Met
 from crawlfleet.adapters.frontier.packing import PLACE_BITS, deeper_than
-from crawlfleet.adapters.frontier.seen import KnownUrls
+from crawlfleet.adapters.frontier.seen import MAY_FALL, KnownUrls, Met
 from crawlfleet.model.crawl.frontier import Link, Visit
 
 

@@ -1,17 +1,17 @@
 """Which URLs are known: all of them exactly, or by Bloom filters that grow.
 
-A small crawl keeps them in a dictionary; a large one in the arrays of `table`, which take a third
-of that, and a library that takes as much as a small crawl. What is kept of a URL is described in
-`numbers`.
+A small crawl keeps them in a dictionary; a large one in the arrays of `fingerprint_table`, which
+take a third of that, and a library that takes as much as a small crawl. What is kept of a URL is
+described in `packing`.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rbloom import Bloom
 
-from crawlfleet.adapters.frontier.packing import UNSIGNED
+from crawlfleet.adapters.frontier.packing import UNSIGNED, deeper_than
 from crawlfleet.model.crawl.frontier import Link
 
 FEW: Final = 25_000
@@ -26,6 +26,19 @@ LEAST: Final = 1000
 spread: Final = 0x1E37_79B9_7F4A_7C15.__mul__
 """The 64 bits of a fingerprint as a number of 125, which is what rbloom wants for a hash. A method
 of a number, since a function of ours would cost as much as all the rest of a look-up."""
+MAY_FALL: Final = deeper_than(1)
+"""A link that is at depth 0 or 1 comes no nearer, whatever becomes of a page that has it."""
+
+
+class Met(NamedTuple):
+    """The links of one page."""
+
+    depth: int
+    """What was taken for the depth of the page."""
+    worth: Sequence[Link] = ()
+    """Those that are new, or nearer than before if the page is at that depth."""
+    stable: bytes = b""
+    """The ids of the others whose depth could fall with that of the page."""
 
 
 class KnownUrls(Protocol):

@@ -8,12 +8,12 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from crawlfleet.adapters.locks.sql import SqlLocks
-from crawlfleet.adapters.locks.statements import Dialect, LockStatements
+from crawlfleet.adapters.locks.statements import LockDialect, LockStatements
 from crawlfleet.adapters.threads import DriverThread
 from crawlfleet.errors import ConfigError, LocksUnavailable, StoreUnavailable
 from crawlfleet.steady_clock import SteadyClock
 
-SQL: Final = LockStatements(Dialect(now="now_s()", greatest="max", mark="?"))
+SQL: Final = LockStatements(LockDialect(now="now_s()", greatest="max", mark="?"))
 GROUP: Final = 1000
 BUSY_S: Final = 5.0
 

@@ -10,7 +10,7 @@ KEPT_S: Final = 7 * 86_400
 """A row of a lock that nobody has taken for so long is removed."""
 
 
-class Dialect(NamedTuple):
+class LockDialect(NamedTuple):
     now: str
     """Seconds since 1970, by the clock of whoever keeps the table."""
     greatest: str
@@ -21,7 +21,7 @@ class Dialect(NamedTuple):
 class LockStatements:
     """Numbered arguments: name, holder, then the lease or the token."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: LockDialect) -> None:
         now = dialect.now
         self.create = """
             CREATE TABLE IF NOT EXISTS crawler_locks (

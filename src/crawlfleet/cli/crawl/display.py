@@ -23,7 +23,7 @@ from crawlfleet.model.crawl.extraction import EmptyFields
 from crawlfleet.model.crawl.parameters import FETCHED, CrawlParameters, Outcome
 
 if TYPE_CHECKING:
-    from crawlfleet.crawl.engine.crawl import Summary, UrlExplanation
+    from crawlfleet.crawl.engine.crawl import Summary, UrlAnswer
     from crawlfleet.model.crawl.frontier import UrlRecord
 
 REFRESH_S: Final = 0.5
@@ -226,7 +226,7 @@ def _title(summary: "Summary") -> Text:
     return Text(f"{summary.why}: {left}", style="bold yellow")
 
 
-def print_explanation(explanation: "UrlExplanation") -> None:
+def print_explanation(explanation: "UrlAnswer") -> None:
     """What became of a URL, line by line."""
     console = answer_console()
     console.print(Text(explanation.url, style="bold"))

@@ -26,7 +26,7 @@ from crawlfleet.cli.shell.loop import run
 from crawlfleet.cli.shell.output import span
 from crawlfleet.client import Client
 from crawlfleet.crawl.engine.build import checked
-from crawlfleet.crawl.engine.crawl import Summary, UrlExplanation
+from crawlfleet.crawl.engine.crawl import Summary, UrlAnswer
 from crawlfleet.crawl.output.sinks import open_sink
 from crawlfleet.errors import (
     ConfigError,
@@ -430,9 +430,7 @@ async def _crawl(
         return await FleetCrawl(order, state, display, fleet).run()
 
 
-async def _explanation(access: Access, task_id: str, url: str) -> UrlExplanation:
+async def _explanation(access: Access, task_id: str, url: str) -> UrlAnswer:
     async with reach(access) as fleet:
         told = await fleet.explain_url(task_id, url)
-    return UrlExplanation(
-        url=told.url, record=told.record, refused_by=told.refused_by, why=told.why
-    )
+    return UrlAnswer(url=told.url, record=told.record, refused_by=told.refused_by, why=told.why)

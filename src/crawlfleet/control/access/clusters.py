@@ -10,7 +10,7 @@ from crawlfleet.control.state.if_version import accept, expect_version, has_chan
 from crawlfleet.core.access import projects
 from crawlfleet.core.nodes import cluster_health
 from crawlfleet.core.nodes.cluster_health import Vitals
-from crawlfleet.core.placement.resources import subtract
+from crawlfleet.core.resources import subtract
 from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.model.admin_requests import ClusterHealth, ClusterPatch, ClusterRequest
 from crawlfleet.model.change import Change

@@ -14,8 +14,8 @@ from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.plan import plan
-from crawlfleet.core.placement.resources import allocate, demand_of, subtract
 from crawlfleet.core.placement.rules import PlacementRules
+from crawlfleet.core.resources import allocate, demand_of, subtract
 from crawlfleet.core.tasks import attempts
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import EXECUTION, make_id

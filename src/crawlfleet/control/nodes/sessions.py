@@ -28,7 +28,7 @@ from crawlfleet.core.nodes.registration import (
     probe_problems,
     registration_problems,
 )
-from crawlfleet.core.placement.resources import parse_resources
+from crawlfleet.core.resources import parse_resources
 from crawlfleet.core.tasks.assignments import stop_order
 from crawlfleet.core.tasks.lifecycle import NodeTrigger, move_node
 from crawlfleet.errors import Conflict, NotFound, Refused, Unauthenticated

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from crawlfleet.core.placement.resources import demand_of
+from crawlfleet.core.resources import demand_of
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Task

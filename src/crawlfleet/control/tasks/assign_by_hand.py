@@ -10,8 +10,8 @@ from crawlfleet.control.state.if_version import has_changed
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.placement.explanation import reasons_against
 from crawlfleet.core.placement.plan import requirement_of
-from crawlfleet.core.placement.resources import demand_of
 from crawlfleet.core.placement.rules import PlacementRules
+from crawlfleet.core.resources import demand_of
 from crawlfleet.core.tasks import attempts
 from crawlfleet.errors import Conflict, LeadershipLost
 from crawlfleet.model.ids import EXECUTION, make_id

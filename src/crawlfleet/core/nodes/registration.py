@@ -12,13 +12,12 @@ from typing import Any, Final
 from crawlfleet.core.network.egress import embedded, refusal
 from crawlfleet.core.tasks.admission import (
     MAX_ENTRIES,
-    NAME,
     TASK_TYPE,
     feature_problems,
     resource_problems,
 )
 from crawlfleet.core.text.decode_errors import LONGEST_NAME
-from crawlfleet.core.text.names import DESCRIPTION
+from crawlfleet.core.text.names import DESCRIPTION, NAME
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.wire.node_protocol import PROTOCOL, Heartbeat, Registration
 

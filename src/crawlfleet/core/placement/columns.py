@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlfleet.core.placement.filters import NodeClass
-from crawlfleet.core.placement.resources import SLOTS, UNITS, demanded
+from crawlfleet.core.resources import SLOTS, UNITS, demanded
 from crawlfleet.model.resources import RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
 

@@ -12,8 +12,8 @@ from typing import Final
 from crawlfleet.core.placement.project_queues import ProjectQueues
 from crawlfleet.core.placement.queue import ReadyQueue, TaskGroup
 from crawlfleet.core.placement.quota import UNBOUNDED, room_for
-from crawlfleet.core.placement.resources import demanded
 from crawlfleet.core.placement.tenancy import Tenancy, Tenant, dominant_share
+from crawlfleet.core.resources import demanded
 from crawlfleet.model.quota import NO_LIMITS
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.task import Requirement

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.core.isolation import CAPABILITY, MISSING
 from crawlfleet.core.nodes.health import NO_NEW_WORK, is_only_busy, phrases_of
-from crawlfleet.core.placement.resources import demanded, units
+from crawlfleet.core.resources import demanded, units
 from crawlfleet.model.explanation import Reason
 from crawlfleet.model.node import Node, NodeStatus
 from crawlfleet.model.resources import RESOURCE_NAMES, Resources

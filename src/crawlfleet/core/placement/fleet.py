@@ -27,7 +27,7 @@ from crawlfleet.core.placement.filters import (
     closed_by,
     filter_names,
 )
-from crawlfleet.core.placement.resources import UNITS, from_units, units
+from crawlfleet.core.resources import UNITS, from_units, units
 from crawlfleet.model.bundle import MOST_TOLD
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources

@@ -23,11 +23,11 @@ from crawlfleet.core.placement.fair_share import FairShare
 from crawlfleet.core.placement.filters import OPEN, Pairs, filter_names, sorted_pairs
 from crawlfleet.core.placement.fleet import Fleet
 from crawlfleet.core.placement.project_queues import ProjectQueues
-from crawlfleet.core.placement.resources import demand_of
 from crawlfleet.core.placement.rules import PlacementRules, default_rules
 from crawlfleet.core.placement.strategies import Ranking, least_loaded
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.placement.warming import Making, hopeful
+from crawlfleet.core.resources import demand_of
 from crawlfleet.model.bundle import CAPABILITY as BUNDLES
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.secret import CAPABILITY as SECRETS

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.core.placement.resources import UNITS, demanded
+from crawlfleet.core.resources import UNITS, demanded
 from crawlfleet.core.usage import FETCHING
 from crawlfleet.model.quota import Allowance, Over, Quota
 from crawlfleet.model.resources import RESOURCE_NAMES, Resources
@@ -46,7 +46,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
         return use
 
 
-class QuotaHold(msgspec.Struct, frozen=True, kw_only=True):
+class QuotaRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """A quota that keeps a task from its project: what is used, what more it needs, the limit."""
 
     quota: Quota
@@ -82,7 +82,7 @@ def room_for(allowance: Allowance, use: Use, demand: Resources, task_type: str =
     return room
 
 
-def spent(allowance: Allowance, use: Use, task_type: str) -> Iterator[QuotaHold]:
+def spent(allowance: Allowance, use: Use, task_type: str) -> Iterator[QuotaRefusal]:
     """The quotas that are used up whatever runs: until midnight, or until something is removed.
 
     What a task will fetch and leave behind nobody knows beforehand: one may begin as long as
@@ -95,20 +95,20 @@ def spent(allowance: Allowance, use: Use, task_type: str) -> Iterator[QuotaHold]
         yield _spent(Quota.PAGES_PER_DAY, use, limit)
 
 
-def _spent(quota: Quota, use: Use, limit: float) -> QuotaHold:
-    return QuotaHold(quota=quota, use=use.of(quota), needs=0.0, limit=limit)
+def _spent(quota: Quota, use: Use, limit: float) -> QuotaRefusal:
+    return QuotaRefusal(quota=quota, use=use.of(quota), needs=0.0, limit=limit)
 
 
 def holds(
     allowance: Allowance, use: Use, demand: Resources, *, tasks: int = 1, task_type: str = ""
-) -> Iterator[QuotaHold]:
+) -> Iterator[QuotaRefusal]:
     """The quotas that keep so many tasks with such a demand from being given to nodes now."""
     yield from spent(allowance, use, task_type)
     needs = _needs(demand, tasks)
     for quota, needed in needs.items():
         limit = allowance.limit(quota)
         if limit is not None and round((use.of(quota) + needed - limit) * UNITS) > 0:
-            yield QuotaHold(quota=quota, use=use.of(quota), needs=needed, limit=limit)
+            yield QuotaRefusal(quota=quota, use=use.of(quota), needs=needed, limit=limit)
 
 
 def refusal(
@@ -119,7 +119,7 @@ def refusal(
     *,
     tasks: int,
     task_type: str = "",
-) -> QuotaHold | None:
+) -> QuotaRefusal | None:
     """What speaks against accepting so many new tasks with such a demand each.
 
     A quota of waiting tasks always does, and so does one of CPU or memory that a single task goes
@@ -128,7 +128,7 @@ def refusal(
     """
     limit = allowance.waiting
     if limit is not None and use.waiting + tasks > limit:
-        return QuotaHold(quota=Quota.WAITING, use=use.waiting, needs=tasks, limit=limit)
+        return QuotaRefusal(quota=Quota.WAITING, use=use.waiting, needs=tasks, limit=limit)
     for hold in holds(allowance, Use(), demand):
         if hold.quota in _BY_RESOURCE.values():
             return msgspec.structs.replace(hold, use=use.of(hold.quota))

@@ -13,7 +13,7 @@ the others and has nothing saved up.
 from collections.abc import Iterable, Mapping, Sequence
 
 from crawlfleet.core.placement.quota import CPU, MEMORY, Use
-from crawlfleet.core.placement.resources import UNITS, demanded
+from crawlfleet.core.resources import UNITS, demanded
 from crawlfleet.model.project import Project
 from crawlfleet.model.quota import NO_LIMITS, Allowance
 from crawlfleet.model.resources import RESOURCE_NAMES, Resources

@@ -12,12 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core.isolation import with_demand
-from crawlfleet.core.placement.resources import parse_resources
 from crawlfleet.core.quality import expectations as quality
+from crawlfleet.core.resources import parse_resources
 from crawlfleet.core.retries import targets
 from crawlfleet.core.tasks import credentials, split
 from crawlfleet.core.tasks.attempts import dedup_scope
 from crawlfleet.core.text.decode_errors import LONGEST_NAME, field_problem
+from crawlfleet.core.text.names import NAME
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.change import NEVER, Change, Claim
@@ -27,7 +28,6 @@ from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import RESOURCE_NAMES
 from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, Callback, RetryPolicy, StepRef, Task
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 TASK_TYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,49}\Z")
 MAX_KEY_LENGTH: Final = 200
 MAX_PARAMETERS_BYTES: Final = 1_000_000

@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from crawlfleet.core.tasks.admission import NAME
 from crawlfleet.errors import FieldProblem
 
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+EVENT_KIND: Final = re.compile(r"[a-z][a-z_]*(\.[a-z_]*)?\Z")
+"""A kind of event, or the beginning of one: `task.` means every event of tasks."""
 DESCRIPTION: Final = re.compile(r"[^\x00]{0,2000}\Z")
 _SHOWN: Final = 100
 """So much of a value is in the answer."""

@@ -54,7 +54,7 @@ class CrawlProgress(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
 
 
-class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
+class UrlAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one URL in a crawl."""
 
     url: str
@@ -201,7 +201,7 @@ class CrawlRun:
             elapsed_s=self._now() - self._began,
         )
 
-    async def explain(self, address: str) -> UrlExplanation:
+    async def explain(self, address: str) -> UrlAnswer:
         """What the running crawl knows of an address, or why it does not visit it."""
         return await explained(self._parameters, self._frontier, address)
 
@@ -347,7 +347,7 @@ class CrawlRun:
         )
 
 
-async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> UrlExplanation:
+async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> UrlAnswer:
     """What a crawl that is not running knows of an address, or why it would not visit it."""
     await frontier.open()
     try:
@@ -356,19 +356,17 @@ async def explain(parameters: CrawlParameters, frontier: Frontier, address: str)
         await frontier.close()
 
 
-async def explained(parameters: CrawlParameters, frontier: Knowing, address: str) -> UrlExplanation:
+async def explained(parameters: CrawlParameters, frontier: Knowing, address: str) -> UrlAnswer:
     """The same by a frontier that is open."""
     seeds, _ = checked(parameters)
     links = links_of(parameters, now=time.time())
     asked = links.seed(address)
     if isinstance(asked, ScopeRefusal):
-        return UrlExplanation(url=address, refused_by=asked.rule, why=asked.message)
+        return UrlAnswer(url=address, refused_by=asked.rule, why=asked.message)
     record = await frontier.record(asked.id)
     if record is not None:
-        return UrlExplanation(url=asked.url, record=record)
+        return UrlAnswer(url=asked.url, record=record)
     found = links.follow(seeds[0].url, asked.url)
     if isinstance(found, ScopeRefusal):
-        return UrlExplanation(url=asked.url, refused_by=found.rule, why=found.message)
-    return UrlExplanation(
-        url=asked.url, why="belongs to the crawl, but no page has led to it so far"
-    )
+        return UrlAnswer(url=asked.url, refused_by=found.rule, why=found.message)
+    return UrlAnswer(url=asked.url, why="belongs to the crawl, but no page has led to it so far")

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from crawlfleet.crawl.engine.process_messages import decode, encode
+from crawlfleet.crawl.process_messages import decode, encode
 from crawlfleet.crawl.work import EngineReport, Leased
 from crawlfleet.errors import LedgerUnavailable, Refused, StoreUnavailable
 from crawlfleet.model.crawl.parameters import CrawlParameters

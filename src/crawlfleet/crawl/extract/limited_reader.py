@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from crawlfleet.core.pages.xpath import needs_care
 from crawlfleet.core.urls.robots_tags import PRODUCT
-from crawlfleet.crawl.engine.process_messages import decode, encode
 from crawlfleet.crawl.extract.page_reader import GZIP, PageReader
 from crawlfleet.crawl.fetch.charset import UTF8
+from crawlfleet.crawl.process_messages import decode, encode
 from crawlfleet.errors import ReaderUnavailable
 from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.parameters import Outcome

@@ -13,7 +13,6 @@ import sys
 from typing import Final
 
 from crawlfleet.core.pages.xpath import without_xpath
-from crawlfleet.crawl.engine.process_messages import decode, encode
 from crawlfleet.crawl.extract.limited_reader import (
     LENGTH_BYTES,
     PageAnswer,
@@ -21,6 +20,7 @@ from crawlfleet.crawl.extract.limited_reader import (
     ReaderSettings,
 )
 from crawlfleet.crawl.extract.page_reader import PageReader, decoded, read_failed
+from crawlfleet.crawl.process_messages import decode, encode
 from crawlfleet.model.crawl.reading import Reading
 
 MEMORY_BYTES: Final = 3_000_000_000

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.core.bundles.archives import Contents
-from crawlfleet.core.tasks.admission import NAME
+from crawlfleet.core.text.names import NAME
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.bundle import (
     Bundle,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet.control.leases.service import MAX_BACKLOG
-from crawlfleet.core.placement.resources import add, fits
 from crawlfleet.core.placement.tenancy import Tenancy
+from crawlfleet.core.resources import add, fits
 from crawlfleet.core.tasks.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event

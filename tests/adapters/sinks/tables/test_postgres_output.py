@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from crawlfleet.adapters.sinks.tables import postgres as postgres_table
-from crawlfleet.adapters.sinks.tables.sink import from_spec
+from crawlfleet.adapters.sinks.tables.by_url import from_spec
 from crawlfleet.crawl.fetch.dial import AddressRefused
 from crawlfleet.crawl.output.sinks import on_node
 from crawlfleet.errors import SinkUnusable

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from crawlfleet.adapters.sinks.tables.sink import from_spec, table_of
+from crawlfleet.adapters.sinks.tables.by_url import from_spec, table_of
 from crawlfleet.adapters.sinks.tables.view import (
     LONGEST_FIELD,
     MOST_COLUMNS,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.adapters.sinks.tables.sink import from_spec, shown, table_of
+from crawlfleet.adapters.sinks.tables.by_url import from_spec, table_of
+from crawlfleet.adapters.sinks.tables.sink import shown
 from crawlfleet.adapters.sinks.tables.view import quoted
 from crawlfleet.errors import InvalidRequest, SinkUnusable
 from crawlfleet.model.crawl.parameters import SinkSpec

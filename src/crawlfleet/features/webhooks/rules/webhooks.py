@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET
 
-from crawlfleet.core.tasks.admission import NAME
-from crawlfleet.core.text.names import description_problems, name_problems
+from crawlfleet.core.text.names import EVENT_KIND, NAME, description_problems, name_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.webhooks.model import Format, Webhook, WebhookStatus
 from crawlfleet.features.webhooks.views import WebhookPatch, WebhookRequest
@@ -21,7 +20,6 @@ from crawlfleet.ports.sender import recipients
 MAX_URL: Final = 2000
 MAX_KINDS: Final = 50
 MAX_RECIPIENTS: Final = 20
-KIND: Final = re.compile(r"[a-z][a-z_]*(\.[a-z_]*)?\Z")
 ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+\Z")
 UNHEARD: Final = ("delivery.", "webhook.")
 """Nobody is told of the telling: one that fails would never end."""
@@ -94,7 +92,7 @@ def _kind_problems(kinds: tuple[str, ...], format: Format) -> Iterator[FieldProb
             field="kinds", message="has too many entries", remedy=f"name {MAX_KINDS} at most"
         )
     for number, kind in enumerate(kinds[:MAX_KINDS]):
-        if not KIND.match(kind):
+        if not EVENT_KIND.match(kind):
             yield FieldProblem(
                 field=f"kinds.{number}",
                 value=kind[:80],

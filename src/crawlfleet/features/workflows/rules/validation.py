@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core.tasks import credentials
-from crawlfleet.core.tasks.admission import NAME, AdmissionRules
+from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.core.tasks.admission import problems_of as task_problems
+from crawlfleet.core.text.names import NAME
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.workflows.model import Dependency, Kind, Parameter, Step, WorkflowDocument
 from crawlfleet.features.workflows.rules import requests

@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawlfleet.crawl.engine.process_messages import AS_JSON, decode, encode
 from crawlfleet.crawl.engine.work_queue_socket import Results, WorkRequest
 from crawlfleet.crawl.extract.limited_reader import PageAnswer
+from crawlfleet.crawl.process_messages import AS_JSON, decode, encode
 from crawlfleet.model.crawl.extraction import Item
 from crawlfleet.model.crawl.reading import Reading
 from crawlfleet.ports.sink import PageRecord

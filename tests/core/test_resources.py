@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.core.placement.resources import (
+from crawlfleet.core.resources import (
     LARGEST,
     add,
     allocate,
