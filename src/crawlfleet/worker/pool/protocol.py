@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.text.nesting import MAX_NESTING, is_too_deep
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.resources import NOTHING, Resources
@@ -279,6 +280,13 @@ def encode_all(messages: Sequence[Order | Reply]) -> bytes:
     return b"".join(map(encode, messages))  # some raw JSON has line breaks
 
 
+TOO_DEEP: Final = (
+    f"more than {MAX_NESTING} lists and objects lie within each other; send them as a text"
+)
+AROUND: Final = 10
+"""Levels of a message around the value that it carries."""
+
+
 def too_large(size: int) -> str:
     """The complaint about a result of so many bytes."""
     return (
@@ -304,12 +312,14 @@ def decode_reply(line: bytes) -> AnyReply:
     """Raises `Malformed`, also for text that is not UTF-8: raw data goes on to the store."""
     try:
         line.decode()
+        if is_too_deep(line, MAX_NESTING + AROUND):
+            raise Malformed(_complaint(line, TOO_DEEP))
         return _replies.decode(line)
     except ValueError as error:
         raise Malformed(_complaint(line, error)) from None
 
 
-def _complaint(line: bytes, error: ValueError) -> str:
+def _complaint(line: bytes, error: object) -> str:
     return f"{error}; the line begins with {line[:200]!r}"
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from crawlfleet.core.text.nesting import MAX_NESTING, is_too_deep
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.model.wire.node_protocol import OrderAnswer
@@ -25,6 +26,8 @@ LEAST_CHARS: Final = 8
 """Of a part of a value that is looked for by itself."""
 LEAST_REST: Final = 4
 """Of the rest of a value where a text was cut."""
+
+_TOO_DEEP: Final = "it is nested too deep"
 
 
 class Unsearchable(Exception):
@@ -56,30 +59,32 @@ class Mask:
 
     def value(self, value: Any) -> Any:
         """The same for all texts in a value of JSON. Raises `Unsearchable`."""
-        try:
-            return self._value(value)
-        except RecursionError:
-            raise Unsearchable("it is nested too deep") from None
+        return self._value(value, 0)
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any, depth: int) -> Any:
+        if depth > MAX_NESTING:
+            raise Unsearchable(_TOO_DEEP)
         match value:
             case str():
                 return self.text(value)
             case dict():
-                return {self._value(key): self._value(each) for key, each in value.items()}
+                return {
+                    self._value(key, depth): self._value(each, depth + 1)
+                    for key, each in value.items()
+                }
             case list() | tuple():
-                return [self._value(each) for each in value]
+                return [self._value(each, depth + 1) for each in value]
             case _:
                 return value
 
     def raw(self, data: msgspec.Raw) -> msgspec.Raw:
         """The same for JSON. Raises `Unsearchable`."""
+        if is_too_deep(bytes(data)):
+            raise Unsearchable(_TOO_DEEP)
         try:
             before = msgspec.json.decode(data)
             after = self.value(before)
             return data if after == before else msgspec.Raw(msgspec.json.encode(after))
-        except RecursionError:
-            raise Unsearchable("it is nested too deep") from None
         except msgspec.DecodeError as error:
             raise Unsearchable(self.text(str(error))) from None
 
