@@ -106,9 +106,16 @@ def test_whatever_answers_there_a_probe_only_says_no(answer: bytes) -> None:
 
 def test_a_door_that_stays_silent_is_given_up() -> None:
     async def scene() -> None:
-        async with await asyncio.start_server(lambda r, w: asyncio.sleep(60), HERE, 0) as server:
+        over = asyncio.Event()
+
+        async def stay_silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await over.wait()
+            writer.close()
+
+        async with await asyncio.start_server(stay_silent, HERE, 0) as server:
             port = server.sockets[0].getsockname()[1]
             trouble = await HttpProber(timeout_s=0.05).ask(HERE, port, "node-1")
+            over.set()
             assert trouble == "no answer within 0.05 s"
 
     asyncio.run(scene())
