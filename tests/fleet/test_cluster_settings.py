@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.client import Client
-from crawlfleet.model.admin_requests import ClusterView
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.views.projects import ClusterView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

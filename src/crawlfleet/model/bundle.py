@@ -4,7 +4,6 @@ A bundle belongs to a project and has a name there. Its content is an archive, k
 and lies in a folder of the master; what is here is what the store knows of it.
 """
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -105,47 +104,6 @@ class BundleRollback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class BundleRemoval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
     """The version to remove; all of them when not set."""
-
-
-class BundleVersionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of a bundle."""
-
-    version: int
-    digest: str
-    """SHA-256 of the archive, in hexadecimal."""
-    bytes: int
-    files: int
-    unpacked_bytes: int
-    kind: str
-    """`scrapy` (it has a `scrapy.cfg`), `wheel`, or `files`."""
-    created_at: datetime
-    cause: str
-    note: str
-    spiders: list[str] = []
-    """The names of its spiders, as far as they can be read from the code without running it."""
-    ready_on: list[str] = []
-    """The ids of nodes that have its environment: they say so, or it has run there lately. Empty
-    for a key that is bound to a project."""
-
-
-class BundleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle and the versions that are kept of it."""
-
-    name: str
-    project_id: str
-    current: int
-    """The version that tasks get which name none; 0 when there is none any more."""
-    versions: list[BundleVersionView]
-    """Newest first."""
-    created_at: datetime
-    updated_at: datetime
-    version: int
-    """Counts the changes of the bundle itself, for `If-Match`."""
-
-
-class BundlePage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[BundleView]
-    next_cursor: str | None
 
 
 class BundleCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

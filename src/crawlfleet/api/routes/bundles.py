@@ -16,18 +16,15 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
+from crawlfleet.features.bundles.views import BundlePage, BundleView
 from crawlfleet.model.bundle import (
     Bundle,
     BundleCall,
-    BundlePage,
     BundleRemoval,
     BundleReply,
     BundleRequest,
     BundleRollback,
-    BundleVersionView,
-    BundleView,
 )
-from crawlfleet.views.fields import moment
 
 
 async def find(call: Call) -> BundlePage:
@@ -80,6 +77,12 @@ async def give(call: Call) -> BundleReply:
     return await call.control.bundles.give(node_id, call.body)
 
 
+def _view(call: Call, bundle: Bundle) -> BundleView:
+    # Nodes belong to the whole fleet: a key of one project is not shown them.
+    ready_on = call.control.bundles.ready_on if call.project_id is None else lambda version: []
+    return BundleView.of(bundle, ready_on)
+
+
 def _project(call: Call) -> str:
     return check_id("project", call.path["project_id"])
 
@@ -90,33 +93,6 @@ def _name(call: Call) -> str:
 
 def _reply(call: Call, bundle: Bundle, *, status: HTTPStatus = HTTPStatus.OK) -> Reply:
     return tagged(call, _view(call, bundle), bundle.version, volatile=True, status=status)
-
-
-def _view(call: Call, bundle: Bundle) -> BundleView:
-    return BundleView(
-        name=bundle.name,
-        project_id=bundle.project_id,
-        current=bundle.current,
-        versions=[
-            BundleVersionView(
-                version=each.number,
-                digest=each.digest,
-                bytes=each.bytes,
-                files=each.files,
-                unpacked_bytes=each.unpacked_bytes,
-                kind=str(each.kind),
-                created_at=moment(each.created_at),
-                cause=each.cause,
-                note=each.note,
-                spiders=[*each.spiders],
-                ready_on=call.control.bundles.ready_on(each) if call.project_id is None else [],
-            )
-            for each in bundle.versions
-        ],
-        created_at=moment(bundle.created_at),
-        updated_at=moment(bundle.updated_at),
-        version=bundle.version,
-    )
 
 
 _BUNDLES: Final = "/api/v1/projects/{project_id}/bundles"

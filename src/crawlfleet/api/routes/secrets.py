@@ -16,15 +16,8 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
-from crawlfleet.model.secret import (
-    Secret,
-    SecretCall,
-    SecretPage,
-    SecretReply,
-    SecretRequest,
-    SecretView,
-)
-from crawlfleet.views.fields import moment
+from crawlfleet.features.secrets.views import SecretPage, SecretView
+from crawlfleet.model.secret import SecretCall, SecretReply, SecretRequest
 
 _EXAMPLE: Final = {
     "name": "SHOP_PASSWORD",
@@ -42,7 +35,7 @@ async def find(call: Call) -> SecretPage:
     found = await call.control.vault.page(_project(call), after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return SecretPage(
-        items=[_view(each) for each in page],
+        items=[SecretView.of(each) for each in page],
         next_cursor=page[-1].name if len(found) > len(page) else None,
     )
 
@@ -51,12 +44,12 @@ async def keep(call: Call) -> Reply:
     secret = await call.control.vault.keep(_project(call), call.body, by=call.caller.name)
     is_new = secret.created_at == secret.updated_at
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-    return Reply(body=_view(secret), status=status)
+    return Reply(body=SecretView.of(secret), status=status)
 
 
 async def remove(call: Call) -> SecretView:
     name = check_id("secret", call.path["secret_id"])
-    return _view(
+    return SecretView.of(
         await call.control.vault.remove(
             _project(call), name, by=call.caller.name, if_version=wanted_version(call)
         )
@@ -70,17 +63,6 @@ async def give(call: Call) -> Reply:
 
 def _project(call: Call) -> str:
     return check_id("project", call.path["project_id"])
-
-
-def _view(secret: Secret) -> SecretView:
-    return SecretView(
-        name=secret.name,
-        project_id=secret.project_id,
-        created_at=moment(secret.created_at),
-        updated_at=moment(secret.updated_at),
-        cause=secret.cause,
-        version=secret.version,
-    )
 
 
 _SECRETS: Final = "/api/v1/projects/{project_id}/secrets"
