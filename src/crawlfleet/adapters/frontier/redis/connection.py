@@ -47,7 +47,7 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 @cache
 def script(*names: str) -> tuple[str, str]:
     """The text of the scripts of these names, one after another, and its hash."""
-    folder = files("crawlfleet.backends.frontier.redis") / "lua"
+    folder = files("crawlfleet.adapters.frontier.redis") / "lua"
     text = "\n".join((folder / f"{name}.lua").read_text(encoding="utf-8") for name in names)
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
