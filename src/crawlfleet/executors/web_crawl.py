@@ -39,7 +39,7 @@ from crawlfleet.model.crawl.parameters import FLEET, CrawlParameters, Outcome, S
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.model.wire.output import Run
-from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
+from crawlfleet.ports.execution import Context, CrawlContext, Measured, OrderHandler
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import PageRecord, Sink
@@ -173,7 +173,7 @@ class WebCrawl:
             told = with_secrets(parameters, context.secrets)
             crawl = self._crawl(told, sinks, reins, frontier, keeper, ledger, empty)
             if watched is not None:
-                watched.obey(_orders(crawl, reins))
+                watched.handle_orders(_orders(crawl, reins))
             async with alongside(_tell(crawl, context, teller, reins, empty), name="tell"):
                 summary = await crawl.run(asyncio.Event())
             barren = summary.is_barren and not reins.is_ending
@@ -332,7 +332,7 @@ def _explaining() -> Iterator[None]:
 
 def _watched(context: Context) -> CrawlContext | None:
     """The context, if the node takes what only crawls have to say."""
-    return cast("CrawlContext", context) if getattr(context, "keeps_output", False) else None
+    return cast("CrawlContext", context) if getattr(context, "stores_output", False) else None
 
 
 def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlContext | None:
@@ -345,9 +345,9 @@ def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlC
                 "but what it has found so far would not be there: use `fleet:` sinks, or leave "
                 "`frontier` out"
             )
-        if watched is None or not watched.keeps_frontiers:
+        if watched is None or not watched.reaches_frontier:
             raise BadCrawl("this node passes nothing on to a frontier elsewhere; update it")
-    if own or parameters.frontier == "node" or watched is None or not watched.keeps_frontiers:
+    if own or parameters.frontier == "node" or watched is None or not watched.reaches_frontier:
         return None
     return watched
 
@@ -450,7 +450,7 @@ async def _tell_once(
         await watched.figures(figures)
 
 
-def _orders(crawl: CrawlRun, reins: Reins) -> Obey:
+def _orders(crawl: CrawlRun, reins: Reins) -> OrderHandler:
     """What the crawl does when people say so."""
 
     async def obey(name: str, arguments: Mapping[str, Any]) -> Any:

@@ -106,19 +106,7 @@ class BundleRemoval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The version to remove; all of them when not set."""
 
 
-class BundleCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node asks for the code of an execution that it holds, or (`digest` alone) for some that it
-    was told to make ready."""
+class BundleFetch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request to the service `bundle`: the archive of a bundle that the node makes ready."""
 
-    session_id: str
-    execution_id: str = ""
-    token: int = 0
-    digest: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class BundleReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The archive, or why there is none."""
-
-    digest: str = ""
-    archive: bytes = b""
-    refusal: str = ""
+    digest: str

@@ -47,21 +47,3 @@ class SecretRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __repr__(self) -> str:
         return f"SecretRequest(name={self.name!r})"
-
-
-class SecretCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node asks for the secrets of an execution that it holds."""
-
-    session_id: str
-    execution_id: str
-    token: int
-
-
-class SecretReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The values by name, or why there are none."""
-
-    values: dict[str, str] = {}
-    refusal: str = ""
-
-    def __repr__(self) -> str:
-        return f"SecretReply(names={sorted(self.values)}, refusal={self.refusal!r})"

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.frontier.folder import FolderShelf
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.crawl.engine.committer import Committer, Member
@@ -25,8 +26,9 @@ from crawlfleet.features.crawls.frontiers import MOST_READ, READ_AT_ONCE, Fronti
 from crawlfleet.model import ids
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, HostState
 from crawlfleet.model.task import Execution, Task
-from crawlfleet.model.wire.frontier import Add, FrontierCall, Open, Standing, Step, Talk
+from crawlfleet.model.wire.frontier import Add, Open, Step, Talk
 from crawlfleet.model.wire.frontier import Lease as Lease_
+from crawlfleet.model.wire.services import FRONTIER, SERVICES
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
 from crawlfleet.testing.frontier_suite.harness import (
@@ -82,11 +84,8 @@ class PlayedMaster:
 
     def start(self) -> None:
         state: Any = SimpleNamespace(leases=self.leases)
-        self.frontiers = Frontiers(state=state, fence=self, shelf=self._shelf)  # type: ignore[arg-type]
+        self.frontiers = Frontiers(state=state, shelf=self._shelf)
         self.frontiers._leads = True
-
-    async def lease(self, node_id: str, call: FrontierCall) -> Lease | None:
-        return self.leases.get(call.execution_id)
 
     async def restart(self) -> None:
         """What was in memory is gone."""
@@ -106,11 +105,13 @@ class PlayedMaster:
         return execution.id
 
     async def ask(self, execution_id: str, data: bytes) -> bytes:
-        call = FrontierCall(session_id="session", execution_id=execution_id, token=1, data=data)
-        reply = await self.frontiers.ask("node", call)
-        if reply.standing is not Standing.DONE:
-            raise FrontierRefused(f"{reply.standing}: {reply.message}")
-        return reply.data
+        lease = self.leases.get(execution_id)
+        if lease is None:
+            raise FrontierRefused(f"{execution_id} is not held")
+        response = await self.frontiers.answer(ServiceCall(lease, None, data))
+        if response.refusal:
+            raise FrontierRefused(response.refusal)
+        return response.data
 
 
 class PlayedExecution(ServedFrontier):
@@ -234,7 +235,7 @@ def test_leases_of_an_execution_end_with_it_and_not_before(tmp_path: Path) -> No
         del master.leases[first.id]
         again = (await lease(second))[A]
         assert paths(again) == ["b", "c"]
-        with pytest.raises(StoreUnavailable, match="stale"):
+        with pytest.raises(StoreUnavailable, match="is not held"):
             await commit(first, one, visit("b"))
         assert not await commit(second, again, visit("b"), visit("c"))
         assert (await second.counts()).done == 3
@@ -448,7 +449,7 @@ def within_limits(master: PlayedMaster, ask: Ask) -> Ask:
     """As the pipe of an executor and a request to the master are."""
 
     async def asked(data: bytes) -> bytes:
-        assert len(data) <= protocol.MAX_ASKED_BYTES
+        assert len(data) <= SERVICES[FRONTIER].max_bytes
         answer = await ask(data)
         line = protocol.encode(protocol.Told(execution_id="exec", number=1, data=answer))
         assert len(line) <= protocol.MAX_ORDER_BYTES

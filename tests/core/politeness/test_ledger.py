@@ -20,8 +20,8 @@ from crawlfleet.core.politeness.ledger import (
 )
 from crawlfleet.model.crawl.politeness_entry import USER_S, LedgerEntry
 from crawlfleet.model.wire.politeness import (
-    LedgerAsk,
-    LedgerTold,
+    LedgerReply,
+    LedgerRequest,
     Pause,
     Return,
     Terms,
@@ -43,16 +43,16 @@ def ask(
     longest_s: float = 30.0,
     born: float = OLD,
     living: Callable[[str], bool] = lambda _: True,
-) -> LedgerTold:
+) -> LedgerReply:
     """Say something in the name of an engine, and change the book accordingly."""
     wants = (Want(host="h", keys=terms),) if terms else ()
-    message = LedgerAsk(wants=wants, returns=returns, pauses=pauses, longest_s=longest_s)
+    message = LedgerRequest(wants=wants, returns=returns, pauses=pauses, longest_s=longest_s)
     changes, told = exchange(book, message, name=name, now=now, born=born, living=living)
     book |= changes
     return told
 
 
-def window(told: LedgerTold, key: str = "host:a") -> Window:
+def window(told: LedgerReply, key: str = "host:a") -> Window:
     assert not told.refusals, told.refusals
     return next(each for each in told.windows if each.key == key)
 
@@ -305,7 +305,7 @@ class Engine:
             )
             for key in over
         )
-        message = LedgerAsk(wants=self.wants, returns=returns, longest_s=25.0)
+        message = LedgerRequest(wants=self.wants, returns=returns, longest_s=25.0)
         changes, told = exchange(
             book, message, name=self.name, now=now, born=OLD, living=lambda _: True
         )

@@ -19,14 +19,14 @@ class Master:
 
     task_id = "task-1"
     attempt = 1
-    keeps_output = True
+    stores_output = True
 
     def __init__(self, execution_id: str = "exec-1") -> None:
         self.execution_id = execution_id
         self.segments: list[Segment] = []
         self.texts: list[bytes] = []
 
-    async def keep(self, stream: str, segment: Segment, data: bytes) -> None:
+    async def store_segment(self, stream: str, segment: Segment, data: bytes) -> None:
         self.segments.append(segment)
         self.texts.append(zlib.decompress(data) if data else b"")
 

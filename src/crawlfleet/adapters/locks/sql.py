@@ -7,7 +7,7 @@ elsewhere than tasks. Each statement is atomic by itself, and may be repeated.
 from abc import ABC, abstractmethod
 from typing import Any, Final, NamedTuple
 
-from crawlfleet.model.wire.locks import Hold, Occupied
+from crawlfleet.model.wire.locks import LockHold, LockOccupied
 
 KEPT_S: Final = 7 * 86_400
 """A row of a lock that nobody has taken for so long is removed."""
@@ -82,22 +82,22 @@ class SqlLocks(ABC):
     async def _ask(self, statement: str, *arguments: Any) -> Any:
         """The row that a statement gives, in a transaction of its own, or `None`."""
 
-    async def take(self, name: str, holder: str, lease_s: float) -> Hold | Occupied:
+    async def take(self, name: str, holder: str, lease_s: float) -> LockHold | LockOccupied:
         while True:
             if taken := await self._ask(self._sql.take, name, holder, lease_s):
-                return Hold(name=name, holder=holder, token=taken[0], lease_s=lease_s)
+                return LockHold(name=name, holder=holder, token=taken[0], lease_s=lease_s)
             await self._ask(self._sql.shorten, name)
             if (found := await self.look(name)) is not None:
                 return found
 
-    async def renew(self, hold: Hold) -> bool:
+    async def renew(self, hold: LockHold) -> bool:
         return await self._ask(self._sql.renew, hold.name, hold.holder, hold.token) is not None
 
-    async def release(self, hold: Hold) -> bool:
+    async def release(self, hold: LockHold) -> bool:
         return await self._ask(self._sql.release, hold.name, hold.holder, hold.token) is not None
 
-    async def look(self, name: str) -> Occupied | None:
+    async def look(self, name: str) -> LockOccupied | None:
         found = await self._ask(self._sql.look, name)
         if found is None:
             return None
-        return Occupied(holder=found[0], token=found[1], free_in_s=found[2])
+        return LockOccupied(holder=found[0], token=found[1], free_in_s=found[2])

@@ -7,7 +7,6 @@ from crawlfleet.api.examples import bundles as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
 from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import (
-    NODES,
     OPERATORS,
     READERS,
     Call,
@@ -19,9 +18,7 @@ from crawlfleet.api.http.routing import (
 from crawlfleet.features.bundles.views import BundlePage, BundleView
 from crawlfleet.model.bundle import (
     Bundle,
-    BundleCall,
     BundleRemoval,
-    BundleReply,
     BundleRequest,
     BundleRollback,
 )
@@ -70,11 +67,6 @@ async def remove(call: Call) -> Reply:
         if_version=wanted_version(call),
     )
     return _reply(call, bundle)
-
-
-async def give(call: Call) -> BundleReply:
-    node_id = check_id("node", call.path["node_id"])
-    return await call.control.bundles.give(node_id, call.body)
 
 
 def _view(call: Call, bundle: Bundle) -> BundleView:
@@ -187,23 +179,5 @@ ROUTES: Final = (
         conflicts=True,
         etag=True,
         example=Example(request=examples.REMOVAL),
-    ),
-    Route(
-        name="give_bundle",
-        is_audited=False,
-        method="POST",
-        path="/api/v1/nodes/{node_id}:bundle",
-        roles=NODES,
-        scope=Scope.FLEET,
-        handler=give,
-        summary="Fetch the code of an execution",
-        details="In the name of an execution that the node holds, by its `session_id`, "
-        "`execution_id` and `token`: the archive of the version that its task was submitted "
-        "with, in base64, or a `refusal` that says why there is none. Nodes keep archives by "
-        "their digest, and ask for each once. With a `digest` alone, in place of an execution, "
-        "it is the archive of a bundle that this master told the node to make ready (`warm`).",
-        body=BundleCall,
-        response=BundleReply,
-        example=Example(request=examples.CALL, response=examples.GIVEN),
     ),
 )

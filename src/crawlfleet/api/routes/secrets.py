@@ -6,8 +6,6 @@ from typing import Final
 from crawlfleet.api.http.etags import wanted_version
 from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import (
-    NODES,
-    NOT_KEPT,
     OPERATORS,
     READERS,
     Call,
@@ -17,7 +15,7 @@ from crawlfleet.api.http.routing import (
     Scope,
 )
 from crawlfleet.features.secrets.views import SecretPage, SecretView
-from crawlfleet.model.secret import SecretCall, SecretReply, SecretRequest
+from crawlfleet.model.secret import SecretRequest
 
 _EXAMPLE: Final = {
     "name": "SHOP_PASSWORD",
@@ -54,11 +52,6 @@ async def remove(call: Call) -> SecretView:
             _project(call), name, by=call.caller.name, if_version=wanted_version(call)
         )
     )
-
-
-async def give(call: Call) -> Reply:
-    node_id = check_id("node", call.path["node_id"])
-    return Reply(body=await call.control.vault.give(node_id, call.body), headers=NOT_KEPT)
 
 
 def _project(call: Call) -> str:
@@ -121,28 +114,5 @@ ROUTES: Final = (
         response=SecretView,
         conflicts=True,
         example=Example(response=_EXAMPLE),
-    ),
-    Route(
-        name="give_secrets",
-        is_audited=False,
-        method="POST",
-        path="/api/v1/nodes/{node_id}:secrets",
-        roles=NODES,
-        scope=Scope.FLEET,
-        handler=give,
-        summary="Fetch the secrets of an execution",
-        details="In the name of an execution that the node holds, by its `session_id`, "
-        "`execution_id` and `token`: the values that its task declares, or a `refusal` that "
-        "says why there are none. The answer has `Cache-Control: no-store`.",
-        body=SecretCall,
-        response=SecretReply,
-        example=Example(
-            request={
-                "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
-                "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
-                "token": 7,
-            },
-            response={"values": {"SHOP_PASSWORD": "correct horse battery staple"}},
-        ),
     ),
 )

@@ -157,7 +157,7 @@ class Shipment:
                 shared=begins and self._others is not None,
             )
             known = ()
-            await self._context.keep(self._stream, segment, await _packed(piece.data))
+            await self._context.store_segment(self._stream, segment, await _packed(piece.data))
         self._run = Run(
             execution_id=self._run.execution_id,
             last=self._sequence,

@@ -33,8 +33,8 @@ from crawlfleet.model.wire.politeness import (
     ADDRESS,
     DOMAIN,
     HOST,
-    LedgerAsk,
-    LedgerTold,
+    LedgerReply,
+    LedgerRequest,
     Pause,
     Return,
     Terms,
@@ -70,7 +70,7 @@ async def ledger_of(context: Context) -> Ledger | None:
     ledger: Ledger | None = getattr(context, "ledger", None)
     while ledger is not None:
         try:
-            await ledger.ask(LedgerAsk())
+            await ledger.ask(LedgerRequest())
             break
         except LedgerUnavailable as error:
             why = str(error)
@@ -259,7 +259,7 @@ class Granted:
         message = self._message(hosts, [key.back(asked_at) for key in keys])
         for key in keys:
             key.end()
-        told: LedgerTold | None = None
+        told: LedgerReply | None = None
         try:
             told = await self._ledger.ask(message)
         except LedgerUnavailable as error:
@@ -278,8 +278,8 @@ class Granted:
         del self._pauses[: len(pauses)]
         self._take(told, asked_at, asked_wall)
 
-    def _message(self, hosts: Sequence[GrantedHost], returns: Sequence[Return]) -> LedgerAsk:
-        return LedgerAsk(
+    def _message(self, hosts: Sequence[GrantedHost], returns: Sequence[Return]) -> LedgerRequest:
+        return LedgerRequest(
             wants=tuple(host.want(self._clock()) for host in hosts),
             returns=tuple(returns),
             pauses=tuple(self._pauses),
@@ -287,7 +287,7 @@ class Granted:
             engine=self._engine,
         )
 
-    def _take(self, told: LedgerTold, asked_at: float, asked_wall: float) -> None:
+    def _take(self, told: LedgerReply, asked_at: float, asked_wall: float) -> None:
         now = self._clock()
         for window in told.windows:
             if (key := self._keys.get(window.key)) is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.control.leases.fence import Fence
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.control.named_locks import NamedLocks
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.crawls import frontier_codec, frontier_limits
@@ -26,7 +26,8 @@ from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.crawl.user_code import ScrapyParameters
 from crawlfleet.model.task import Task
 from crawlfleet.model.wire import frontier as said
-from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply, Standing, Talk, Told
+from crawlfleet.model.wire.frontier import Talk, Told
+from crawlfleet.model.wire.services import ServiceResponse, refused
 from crawlfleet.ports.frontier.frontier import Knowing
 from crawlfleet.ports.frontier.kept import FrontierShelf, ToldFrontier
 from crawlfleet.telemetry import Component, logger
@@ -53,14 +54,12 @@ class Frontiers:
         self,
         *,
         state: FleetState,
-        fence: Fence,
         shelf: FrontierShelf | None,
         placing: Placing | None = None,
     ) -> None:
         """`placing` knows those that are elsewhere."""
         self._placing = placing
         self._state = state
-        self._fence = fence
         self._shelf = shelf
         self._served: dict[str, Served] = {}
         self._opening = NamedLocks()
@@ -69,49 +68,44 @@ class Frontiers:
         self._last: dict[str, FrontierCounts] = {}
         """Of those that were closed."""
 
-    async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
-        """Do what an execution of the node asks. Raises `Busy` while another master leads, and
-        `StoreUnavailable` when the disk does not do what it should: then ask again."""
-        lease = await self._fence.lease(node_id, call)
-        if lease is None:
-            return _stale(call.execution_id, node_id)
+    async def answer(self, call: ServiceCall) -> ServiceResponse:
+        """Do what an execution asks of the frontier of its crawl. Raises `Busy` while another
+        master leads, and `StoreUnavailable` when the disk fails: then the node asks again."""
+        task, execution_id = call.lease.task, call.execution_id
         try:
             asked = frontier_codec.talk_in(call.data)
             if problem := frontier_limits.problem_of(asked):
-                return FrontierReply(standing=Standing.REFUSED, message=problem)
+                return refused(problem)
             if (placing := self._placing) is not None:
-                elsewhere = await self._ask_elsewhere(placing, lease.task, call, asked)
+                elsewhere = await self._ask_elsewhere(placing, task, execution_id, asked)
                 if elsewhere is not None:
-                    return elsewhere
-            async with self._using(lease.task) as served:
-                told = await served.answer(call.execution_id, asked)
+                    return ServiceResponse(data=frontier_codec.written(elsewhere))
+            async with self._using(task) as served:
+                told = await served.answer(execution_id, asked)
             if any(isinstance(each, said.Discard) for each in asked.asks):
-                await self._discard(crawl_of(lease.task), call.execution_id)
-            return FrontierReply(
-                standing=Standing.DONE, data=frontier_codec.answer_to(call.data, told)
-            )
+                await self._discard(crawl_of(task), execution_id)
+            return ServiceResponse(data=frontier_codec.answer_to(call.data, told))
         except (frontier_codec.Unreadable, ConfigError, Refused) as error:
-            return FrontierReply(standing=Standing.REFUSED, message=str(error))
+            return refused(str(error))
         except Gone:
-            return _stale(call.execution_id, node_id)
+            return refused(f"{execution_id} has ended")
 
     async def _ask_elsewhere(
-        self, placing: Placing, task: Task, call: FrontierCall, asked: Talk
-    ) -> FrontierReply | None:
+        self, placing: Placing, task: Task, execution_id: str, asked: Talk
+    ) -> Told | None:
         """Answer what is asked about a frontier that may be on another server; `None` for all that
         a frontier is asked itself."""
         answer: Any = None
         match asked.asks:
             case [said.Place()]:
-                answer = await placing.place(task, call.execution_id)
+                answer = await placing.place(task, execution_id)
             case [said.Lost() as lost]:
                 await placing.lost(task, lost.epoch, lost.why)
             case [said.Discard()] if await placing.has(crawl_of(task)):
-                await self._discard(crawl_of(task), call.execution_id)
+                await self._discard(crawl_of(task), execution_id)
             case _:
                 return None
-        told = Told(life=0, counts=NOTHING, answers=[frontier_codec.raw(answer)])
-        return FrontierReply(standing=Standing.DONE, data=frontier_codec.written(told))
+        return Told(life=0, counts=NOTHING, answers=[frontier_codec.raw(answer)])
 
     @asynccontextmanager
     async def reading(self, task: Task) -> AsyncIterator[Knowing]:
@@ -283,9 +277,3 @@ def _rules(task: Task) -> FrontierRules:
         return rules_of(msgspec.json.decode(task.parameters, type=CrawlParameters))
     except msgspec.DecodeError as error:
         raise Refused(f"the parameters of {task.id} are not those of a crawl: {error}") from error
-
-
-def _stale(execution_id: str, node_id: str) -> FrontierReply:
-    return FrontierReply(
-        standing=Standing.STALE, message=f"{execution_id} is not held by {node_id}"
-    )

@@ -6,7 +6,6 @@ step's number is committed with it, so that a master that was killed in between 
 """
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -133,30 +132,3 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """So many hosts the execution should give back: others have less than their share."""
     answers: Sequence[msgspec.Raw] | None = None
     """`None` when nothing was done, since the frontier is in another life."""
-
-
-class Standing(StrEnum):
-    """How the master takes what was asked."""
-
-    DONE = "done"
-    STALE = "stale"
-    """The execution is over, or another owns the task."""
-    REFUSED = "refused"
-    """It cannot be done, and never will."""
-
-
-class FrontierCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node asks the frontier of a crawl for one of its executions."""
-
-    session_id: str
-    execution_id: str
-    token: int
-    data: bytes
-    """A `Talk`."""
-
-
-class FrontierReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    standing: Standing
-    message: str = ""
-    data: bytes = b""
-    """What was told."""

@@ -52,7 +52,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class LedgerAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LedgerRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that an engine has to say; returns and pauses count before wants."""
 
     wants: tuple[Want, ...] = ()
@@ -89,7 +89,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the host is left alone by everybody until then."""
 
 
-class LedgerTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LedgerReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer."""
 
     windows: tuple[Window, ...] = ()

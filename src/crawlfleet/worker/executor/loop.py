@@ -106,13 +106,9 @@ class Host:
                 if self._waiting.remove(order.execution_id):
                     self._replies.send(protocol.Stopped(execution_id=order.execution_id))
                 self._replies.flush()
-            case protocol.Kept() if self._concerns(order.execution_id) and self._context:
-                self._context.hear(order)
-            case protocol.Told() if self._concerns(order.execution_id) and self._context:
-                self._context.hear_told(order)
-            case protocol.Found() if self._concerns(order.execution_id) and self._context:
-                self._context.inquirer.hear(order)
-            case protocol.Obey() if self._concerns(order.execution_id) and self._context:
+            case protocol.Response() if self._concerns(order.execution_id) and self._context:
+                self._context.services.receive(order)
+            case protocol.WorkOrder() if self._concerns(order.execution_id) and self._context:
                 errand = self._loop.create_task(self._context.carry_out(order))
                 self._errands.add(errand)
                 errand.add_done_callback(self._errands.discard)

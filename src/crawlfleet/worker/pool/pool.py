@@ -11,15 +11,16 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from crawlfleet import plugins, telemetry
 from crawlfleet.core.isolation import needs_cell
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.model.wire.execution_requests import Finding
 from crawlfleet.model.wire.node_protocol import Assignment, ExecutionOrder
-from crawlfleet.model.wire.output import Stream
-from crawlfleet.ports.execution import Attempt, NoSecrets, NotBegun, Observer
+from crawlfleet.model.wire.services import SECRETS
+from crawlfleet.ports.execution import Attempt, NotBegun, Observer
 from crawlfleet.ports.sandbox import CellOrder, Provide, Sandbox
 from crawlfleet.worker.pool import protocol
 from crawlfleet.worker.pool.confinement import Masters, Unprovided, order_of
@@ -121,10 +122,13 @@ class ProcessPool:
             return await self._run(assignment, observer, NO_SECRETS, ahead=ahead)
         if ahead and self._slots.locked():
             raise NotBegun("it needs a process of its own")
-        try:
-            secrets = await observer.secrets()
-        except NoSecrets as error:
-            return failed(ErrorClass.INVALID, f"it cannot be given its secrets: {error}")
+        response = await observer.request(SECRETS)
+        why = response.refusal
+        secrets = {} if why else msgspec.json.decode(response.payload, type=dict[str, str])
+        if not why and secrets.keys() != {*assignment.secrets}:
+            why = "the master gave others than were declared"
+        if why:
+            return failed(ErrorClass.INVALID, f"it cannot be given its secrets: {why}")
         mask = Mask(secrets)
         discreet = Discreet(observer, mask)
         return mask.attempt(await self._run(assignment, discreet, secrets, ahead=ahead))
@@ -232,46 +236,13 @@ class ProcessPool:
         if child is None or not child.takes_orders:
             return False
         return child.tell(
-            protocol.Obey(
+            protocol.WorkOrder(
                 execution_id=order.execution_id,
                 number=order.number,
                 name=order.name,
                 arguments=order.arguments,
             )
         )
-
-    def confirm(
-        self,
-        execution_id: str,
-        stream: Stream,
-        sequence: int,
-        refusal: str = "",
-        *,
-        is_ended: bool = False,
-    ) -> None:
-        child = self._at_work.get(execution_id)
-        if child is not None:
-            child.tell(
-                protocol.Kept(
-                    execution_id=execution_id,
-                    stream=stream,
-                    sequence=sequence,
-                    refusal=refusal,
-                    is_ended=is_ended,
-                )
-            )
-
-    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
-        child = self._at_work.get(execution_id)
-        if child is not None:
-            child.tell(
-                protocol.Told(execution_id=execution_id, number=number, data=data, refusal=refusal)
-            )
-
-    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
-        child = self._at_work.get(execution_id)
-        if child is not None:
-            child.tell(protocol.Found(execution_id=execution_id, number=number, finding=finding))
 
     async def close(self) -> None:
         self._closed = True

@@ -209,7 +209,7 @@ class Child(asyncio.SubprocessProtocol):
             return talk
         return self._dialogue.begin(start, observer, limit_s)
 
-    def tell(self, order: protocol.Obey | protocol.Kept | protocol.Told | protocol.Found) -> bool:
+    def tell(self, order: protocol.WorkOrder | protocol.Response) -> bool:
         """Send something about the present execution; whether it is that one."""
         return self._dialogue.tell(order)
 

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from crawlfleet.model.wire.execution_requests import Finding
 from crawlfleet.ports.execution import NotBegun, Observer
 from crawlfleet.worker.pool import protocol
 from crawlfleet.worker.pool.executions import Turn, Turns, fail_future
@@ -32,7 +31,7 @@ class Dialogue:
         self._output = output
         self._write = write
         self._loop = loop
-        self._turns = Turns(output, on_end=self._note_end, refuse=self._refuse)
+        self._turns = Turns(output, on_end=self._note_end, send=self.tell)
         self._lines = protocol.Lines(protocol.MAX_REPLY_BYTES)
         self._unsent: list[protocol.Order] = []
         self._queue = 0
@@ -66,7 +65,7 @@ class Dialogue:
         self.send(start)
         return turn
 
-    def tell(self, order: protocol.Obey | protocol.Kept | protocol.Told | protocol.Found) -> bool:
+    def tell(self, order: protocol.WorkOrder | protocol.Response) -> bool:
         """Send something about the present execution; whether it is that one."""
         first = self._turns.first
         present = first is not None and first.has_begun and first.id == order.execution_id
@@ -111,30 +110,3 @@ class Dialogue:
         self.ahead = min(self._queue, max(int(AHEAD_S / self._usual_s) - 1, 0))
         if self._output.has_open_line:
             self._loop.call_soon(self._output.end_line)
-
-    def _refuse(self, piece: protocol.Segment | protocol.Query | protocol.Ask) -> None:
-        """Nobody keeps this, or can be asked."""
-        match piece:
-            case protocol.Query():
-                refusal = "nobody keeps frontiers here"
-                self.tell(
-                    protocol.Told(
-                        execution_id=piece.execution_id, number=piece.number, refusal=refusal
-                    )
-                )
-            case protocol.Ask():
-                nobody = Finding(refusal="nobody can be asked here")
-                self.tell(
-                    protocol.Found(
-                        execution_id=piece.execution_id, number=piece.number, finding=nobody
-                    )
-                )
-            case protocol.Segment():
-                self.tell(
-                    protocol.Kept(
-                        execution_id=piece.execution_id,
-                        stream=piece.stream,
-                        sequence=piece.segment.sequence,
-                        refusal="nobody keeps output here",
-                    )
-                )

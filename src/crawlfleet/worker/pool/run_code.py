@@ -12,6 +12,7 @@ from typing import Protocol
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.model.wire.node_protocol import Assignment
+from crawlfleet.model.wire.services import FOR_EXECUTORS
 from crawlfleet.ports.execution import Attempt, Observer
 from crawlfleet.ports.sandbox import CellOrder, Provide, Provision, Sandbox
 from crawlfleet.worker.code.environments import CannotMake
@@ -111,12 +112,7 @@ class Apart:
                 readable=tuple(map(str, bench.readable)),
             )
 
-        kind, hello = (
-            assignment.task_type,
-            protocol.Hello(
-                takes=(protocol.SEGMENTS, protocol.FRONTIER, protocol.INQUIRIES), ahead=0
-            ),
-        )
+        kind, hello = assignment.task_type, protocol.Hello(takes=FOR_EXECUTORS, ahead=0)
         order = await self._order(assignment, provide)
         if order is not None:
             if self._sandbox is None:

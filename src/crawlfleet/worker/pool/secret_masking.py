@@ -19,7 +19,6 @@ from crawlfleet.core.text.nesting import MAX_NESTING, is_too_deep
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.model.wire.node_protocol import OrderAnswer
-from crawlfleet.model.wire.output import Segment, Stream
 from crawlfleet.ports.execution import Attempt, Observer
 
 LEAST_CHARS: Final = 8
@@ -116,10 +115,7 @@ class Discreet:
         self._mask = mask
         self.started = observer.started
         self.progress = observer.progress
-        self.asks = observer.asks
-        self.inquire = observer.inquire
-        self.code = observer.code
-        self.secrets = observer.secrets
+        self.request = observer.request
 
     def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
         try:
@@ -139,9 +135,6 @@ class Discreet:
         except Unsearchable as why:
             data, error = JSON_NULL, f"the answer cannot be searched for secrets: {why}"
         self._observer.answer(msgspec.structs.replace(answer, data=data, error=error))
-
-    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
-        return self._observer.segment(stream, segment, data)
 
 
 def _forms(value: str) -> Iterator[str]:

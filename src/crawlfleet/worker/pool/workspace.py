@@ -21,12 +21,13 @@ from crawlfleet.model.bundle import BundleKind
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.wire.node_protocol import Assignment
+from crawlfleet.model.wire.services import CODE
 from crawlfleet.ports.execution import Observer
 from crawlfleet.ports.installer import Install
 from crawlfleet.ports.sandbox import Sandbox
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.code.bytecode import Bytecode
-from crawlfleet.worker.code.environments import Environment, Environments
+from crawlfleet.worker.code.environments import Environment, Environments, NoCode
 
 log = logger(Component.WORKER)
 RUNNER: Final = Path(__file__).parents[1] / "runner"
@@ -84,10 +85,16 @@ class Workshop:
         def tell(line: str) -> None:
             observer.log(line, LogLevel.INFO, {})
 
+        async def fetch() -> bytes:
+            response = await observer.request(CODE)
+            if response.refusal:
+                raise NoCode(response.refusal)
+            return response.data
+
         async with contextlib.AsyncExitStack() as stack:
             environment = None
             if assignment.bundle is not None:
-                borrowed = self._environments.borrowed(assignment.bundle, observer.code, tell)
+                borrowed = self._environments.borrowed(assignment.bundle, fetch, tell)
                 environment = await stack.enter_async_context(borrowed)
             scratch = stack.enter_context(self._scratch(assignment.execution_id))
             stack.push_async_callback(asyncio.to_thread, self._clear, scratch)

@@ -15,6 +15,7 @@ from crawlfleet.adapters.files.output import OutputFolder
 from crawlfleet.adapters.frontier.folder import CHECKPOINT, FolderShelf
 from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 from crawlfleet.adapters.frontier.redis.server import RedisFrontiers
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.errors import Busy, FrontierLost, StoreUnavailable
@@ -28,12 +29,9 @@ from crawlfleet.model.crawl.frontier import Commit, FrontierRules
 from crawlfleet.model.crawl.frontier_place import PlaceState
 from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.model.wire.frontier import (
-    FrontierCall,
-    FrontierReply,
     Open,
     Place,
     Placed,
-    Standing,
     Talk,
 )
 from crawlfleet.model.wire.output import Segment
@@ -503,24 +501,17 @@ def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
         mine = fleet.begin("exec-1")
         state: Any = SimpleNamespace(leases=fleet.leases)
 
-        async def lease_of(node_id: str, call: FrontierCall) -> Lease | None:
-            return fleet.leases.get(call.execution_id)
-
-        fence: Any = SimpleNamespace(lease=lease_of)
-        frontiers = Frontiers(state=state, fence=fence, shelf=fleet.shelf, placing=fleet.placing)
+        frontiers = Frontiers(state=state, shelf=fleet.shelf, placing=fleet.placing)
         frontiers._leads = True
 
-        async def ask(what: Any) -> FrontierReply:
+        async def ask(what: Any) -> str:
             data = frontier_codec.written(Talk(asks=[what]))
-            return await frontiers.ask(
-                "node", FrontierCall(session_id="", execution_id=mine, token=1, data=data)
-            )
+            call = ServiceCall(fleet.leases[mine], None, data)
+            return (await frontiers.answer(call)).refusal
 
         async with fleet.leading():
-            assert (await ask(Place())).standing is Standing.DONE
-            refused = await ask(Open())
-            assert refused.standing is Standing.REFUSED
-            assert "is in Redis" in refused.message
+            assert await ask(Place()) == ""
+            assert "is in Redis" in await ask(Open())
             assert not await fleet.shelf.has(fleet.task.id)
 
     asyncio.run(scene())
