@@ -24,7 +24,7 @@ from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.politeness.hosts import name_of
 from crawlfleet.crawl.politeness.ledger_windows import GrantedHost, GrantedKey
 from crawlfleet.crawl.politeness.local_limits import IN_FLIGHT
-from crawlfleet.crawl.politeness.robots_gate import LONG_PAUSE_S, LeftAlone, NoLedger
+from crawlfleet.crawl.politeness.robots_gate import LeftAlone, NoLedger
 from crawlfleet.crawl.politeness.semaphore import Slots
 from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.event_loop import report_failure
@@ -42,27 +42,22 @@ from crawlfleet.model.wire.politeness import (
 from crawlfleet.ports.execution import Context
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.runner.crawlfleet_runner.key_window import (
+    LAST_WORDS_S,
+    LONG_PAUSE_S,
+    MAX_HOSTS_AT_ONCE,
+    REPORT_EVERY_S,
+    SOON_S,
+    TROUBLE_S,
+    awake,
+)
 
 log = logger(Component.WORKER)
 TICK_S: Final = 0.25
 """How often it is looked whether there is something to say; less often nothing is said."""
-SOON_S: Final = 0.02
-"""Wants that come within it travel together."""
-TROUBLE_S: Final = 1.0
-TELL_EVERY_S: Final = 60.0
-LAST_WORDS_S: Final = 2.0
-MOST_AT_ONCE: Final = 500
-"""Hosts in one message."""
 
 
 Send = Callable[[FetchRequest], Awaitable[Fetched]]
-
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def awake() -> float:
-    """Seconds on a clock that only goes forward, also while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
 
 
 async def ledger_of(context: Context) -> Ledger | None:
@@ -247,7 +242,7 @@ class Granted:
                     await asyncio.sleep(SOON_S)
             self._news.clear()
             now = self._clock()
-            hosts = [host for host in self._hosts.values() if host.wants(now)][:MOST_AT_ONCE]
+            hosts = [host for host in self._hosts.values() if host.wants(now)][:MAX_HOSTS_AT_ONCE]
             keys = [key for key in self._keys.values() if key.is_to_return(now)]
             if hosts or keys or self._pauses:
                 await self._exchange(hosts, keys)
@@ -297,7 +292,7 @@ class Granted:
                 host.refuse(refusal, now)
 
     def _complain(self, why: str) -> None:
-        if self._clock() - self._told_at >= TELL_EVERY_S:
+        if self._clock() - self._told_at >= REPORT_EVERY_S:
             self._told_at = self._clock()
             log.warning("hosts wait for the ledger", why=why)
 

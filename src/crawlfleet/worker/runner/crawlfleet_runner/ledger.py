@@ -12,30 +12,24 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
+from .key_window import (
+    LAST_WORDS_S,
+    LONG_PAUSE_S,
+    MAX_HOSTS_AT_ONCE,
+    REPORT_EVERY_S,
+    SOON_S,
+    TROUBLE_S,
+    awake,
+)
 from .protocol import Failed, Wire
 from .windows import HOST, Go, Host
 
-LONG_PAUSE_S: Final = 15.0
-"""A host that is left alone for longer is given back, and nobody waits for it."""
-SOON_S: Final = 0.02
-"""Wants that come within it travel together."""
-TROUBLE_S: Final = 1.0
-TELL_EVERY_S: Final = 60.0
-LAST_WORDS_S: Final = 2.0
-MOST_AT_ONCE: Final = 500
-"""Hosts in one message."""
 LONGEST_PAUSE_S: Final = 86_400.0
 SHARED: Final = (
     "several workers ask one host (`split_hosts`), which only the fleet's ledger can keep within "
     "its limits, and there is none: set `ledger` at the masters, or leave `split_hosts` out"
 )
 log = logging.getLogger("crawlfleet")
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def awake() -> float:
-    """Seconds on a clock that only goes forward, also while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
 
 
 class Ledger:
@@ -96,7 +90,7 @@ class Ledger:
         """Give back all windows, so that nobody waits for their end; once nothing is under way,
         and the reactor has stopped."""
         self.give_up()
-        hosts = [*self._hosts.values()][:MOST_AT_ONCE]
+        hosts = [*self._hosts.values()][:MAX_HOSTS_AT_ONCE]
         if hosts and not self.is_off:
             if self._asked is not None:
                 self._answer(LAST_WORDS_S)
@@ -176,7 +170,7 @@ class Ledger:
             self._turn_away(host, f"{host.name} is left alone for {rest_s:.0f} s")
         while host.waiting:
             now = self._clock()
-            wait_s = 0.0 if self.is_off else host.wait_s(now, self._wall())
+            wait_s = 0.0 if self.is_off else host.turn_in_s(now, self._wall())
             if wait_s is None:
                 self._soon()
                 return
@@ -186,7 +180,7 @@ class Ledger:
                     self._later(wait_s, partial(self._wake, host))
                 return
             go, _ = host.waiting.popleft()
-            host.started(now)
+            host.start(now)
             go("")
 
     def _wake(self, host: Host) -> None:
@@ -214,7 +208,7 @@ class Ledger:
             return
         hosts = [*self._hosts.values()]
         over = [host for host in hosts if host.is_to_return(now)]
-        wants = [host for host in hosts if host.wants(now)][:MOST_AT_ONCE]
+        wants = [host for host in hosts if host.wants(now)][:MAX_HOSTS_AT_ONCE]
         if not (over or wants or self._pauses):
             return
         message = {
@@ -276,6 +270,6 @@ class Ledger:
         self.changed()
 
     def _complain(self, why: str) -> None:
-        if self._clock() - self._complained_at >= TELL_EVERY_S:
+        if self._clock() - self._complained_at >= REPORT_EVERY_S:
             self._complained_at = self._clock()
             log.warning("hosts wait for the ledger: %s", why)
