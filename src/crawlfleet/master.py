@@ -58,7 +58,7 @@ from crawlfleet.features.bundles.service import Bundles
 from crawlfleet.features.crawls.frontiers import Frontiers
 from crawlfleet.features.crawls.ledger import LedgerService
 from crawlfleet.features.crawls.locks import LockService
-from crawlfleet.features.crawls.remote_frontiers import placing_on
+from crawlfleet.features.crawls.remote_frontiers import remote_frontiers_on
 from crawlfleet.features.crawls.service import Crawls
 from crawlfleet.features.crawls.work import CrawlWorkers
 from crawlfleet.features.schedules.service import Schedules
@@ -77,8 +77,7 @@ from crawlfleet.model.wire.politeness import LedgerRequest
 from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.events import EventSink
 from crawlfleet.ports.files import BundleStore
-from crawlfleet.ports.frontier.kept import FrontierShelf
-from crawlfleet.ports.frontier.server import FrontierServer
+from crawlfleet.ports.frontier.host import FrontierFolders, FrontierServer
 from crawlfleet.ports.health_probe import Prober
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.locks import Locks
@@ -114,7 +113,7 @@ class ControlPlane(Authentication):
         output: OutputStore | None = None,
         archives: BundleStore | None = None,
         seal: Seal | None = None,
-        shelf: FrontierShelf | None = None,
+        shelf: FrontierFolders | None = None,
         server: FrontierServer | None = None,
         locks: Locks | None = None,
         ledger: LedgerBook | None = None,
@@ -235,10 +234,10 @@ class ControlPlane(Authentication):
         self.schedules = Schedules(
             store=store, state=state, system=system, tasks=self.tasks, workflows=self.workflows
         )
-        self._placing = placing_on(
+        self._placing = remote_frontiers_on(
             shelf, store=store, state=state, system=system, server=server, output=output
         )
-        self.frontiers = Frontiers(state=state, shelf=shelf, placing=self._placing)
+        self.frontiers = Frontiers(state=state, shelf=shelf, remote=self._placing)
         self.crawls = Crawls(
             store=store,
             state=state,

@@ -23,7 +23,7 @@ from crawlfleet.model.key import Role
 from crawlfleet.model.log import Gap, LogLine, Progress
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.model.wire.frontier import Open, Talk
+from crawlfleet.model.wire.frontier import FrontierRequest, Open
 from crawlfleet.model.wire.locks import LockRequest, LockVerb
 from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
@@ -48,7 +48,7 @@ from crawlfleet.model.wire.politeness import (
     Pause,
     Return,
     Terms,
-    Want,
+    WindowRequest,
 )
 from crawlfleet.model.wire.services import (
     BUNDLE,
@@ -293,7 +293,7 @@ def record_frontier(master: Master) -> list[dict[str, Any]]:
     to.say("submit (frontier)", "admin", "/api/v1/tasks", task)
     request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
     (work,) = to.say("lease (frontier)", "node", f"{node}:lease", request)["assignments"]
-    data = frontier_codec.written(Talk(asks=[Open()]))
+    data = frontier_codec.written(FrontierRequest(asks=[Open()]))
     to.request("ask the frontier", FRONTIER, work["token"], None, data)
     to.request("ask the frontier when it is stale", FRONTIER, work["token"] + 1, None, data)
     end = Departure(session_id=to.ids["session_id"])
@@ -350,7 +350,7 @@ def record_inquiries(master: Master) -> list[dict[str, Any]]:
         mine = msgspec.structs.replace(take, verb=verb, token=held)
         to.request(f"{verb} a lock", LOCKS, token, mine)
     terms = tuple(Terms(f"{kind}recorded", 1.0, 2) for kind in (HOST, DOMAIN, ADDRESS))
-    want = Want(host="recorded", keys=terms, waiting=3)
+    want = WindowRequest(host="recorded", keys=terms, waiting=3)
     wanted = LedgerRequest(wants=(want,), longest_s=70.0, engine="mate-0-0")
     to.request("ask for windows", LEDGER, token, wanted)
     back = Return(key=terms[0].key, started_ago_s=0.5, in_flight=1)

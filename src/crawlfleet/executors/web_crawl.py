@@ -18,10 +18,10 @@ from crawlfleet.crawl.engine.local import local_frontier
 from crawlfleet.crawl.engine.seed_outcomes import fates_of_seeds, in_words
 from crawlfleet.crawl.engine.seeds import seed_problems
 from crawlfleet.crawl.fetch.secrets import NoSuchSecret, with_secrets
-from crawlfleet.crawl.frontier.master import ServedFrontier, served_frontier
-from crawlfleet.crawl.frontier.remote import PlacedFrontier, placed_frontier, where
+from crawlfleet.crawl.frontier.master import MasterFrontier, master_frontier
+from crawlfleet.crawl.frontier.remote import RemoteFrontierClient, remote_frontier, where
 from crawlfleet.crawl.output.sinks import name_of, on_node, open_sink, planned, sink_problems
-from crawlfleet.crawl.output.upload import ItemLines, Shipment, runs_in, stream_of
+from crawlfleet.crawl.output.upload import ItemLines, UploadSink, runs_in, stream_of
 from crawlfleet.crawl.politeness.ledger_client import ledger_of
 from crawlfleet.errors import (
     CrawlfleetError,
@@ -178,7 +178,7 @@ class WebCrawl:
                 summary = await crawl.run(asyncio.Event())
             barren = summary.is_barren and not reins.is_ending
             fates = await fates_of_seeds(parameters, frontier) if barren else []
-            if barren and isinstance(frontier, ServedFrontier | PlacedFrontier):
+            if barren and isinstance(frontier, MasterFrontier | RemoteFrontierClient):
                 # The next attempt asks the site again.
                 await frontier.open()
                 await frontier.discard()
@@ -236,7 +236,7 @@ class WebCrawl:
         if shared is not None and (is_shard or any(r.items for r in runs_in(receipts, STORED))):
             inline.fits = False  # others find something, too, so that it would not be whole
         if master is not None:
-            items = Shipment(
+            items = UploadSink(
                 master,
                 "items",
                 ItemLines(),
@@ -255,7 +255,7 @@ class WebCrawl:
             else:
                 sinks[STORED] = items
                 if "pages" in kept.values():
-                    sinks[PAGES] = Shipment(
+                    sinks[PAGES] = UploadSink(
                         master, "pages", archive.format, others=_others(shared, PAGES)
                     )
         return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
@@ -354,7 +354,7 @@ def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlC
 
 def _member(keeper: CrawlContext, frontier: Frontier) -> Member:
     member = Member(keeper.execution_id, keeper.task_id, is_shard=keeper.parent_id is not None)
-    if not isinstance(frontier, ServedFrontier | PlacedFrontier):
+    if not isinstance(frontier, MasterFrontier | RemoteFrontierClient):
         return member
     return member._replace(
         take_surplus=frontier.take_surplus,
@@ -383,12 +383,12 @@ async def _frontier(
     frontier: Frontier | None = None
     receipts: Mapping[str, Any] = {}
     if keeper is not None and (placed := await where(keeper)).url:
-        frontier = placed_frontier(parameters, placed, keeper.ask_frontier)
+        frontier = remote_frontier(parameters, placed, keeper.ask_frontier)
         receipts = await frontier.open()
     elif keeper is not None:
         if parameters.frontier == "redis":
             raise BadCrawl("`frontier` is `redis`, and this master keeps no frontiers")
-        frontier = served_frontier(parameters, keeper.ask_frontier)
+        frontier = master_frontier(parameters, keeper.ask_frontier)
         try:
             receipts = await frontier.open()
         except StoreUnavailable:

@@ -5,7 +5,7 @@ from typing import Any
 
 from crawlfleet.client.http.transport import Transport
 from crawlfleet.client.node_link import HttpControlLink
-from crawlfleet.crawl.frontier.master import ServedFrontier
+from crawlfleet.crawl.frontier.master import MasterFrontier
 from crawlfleet.errors import FrontierRefused
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.model.wire.node_protocol import (
@@ -87,7 +87,7 @@ class PlayedNode:
         await self._transport.__aexit__(None, None, None)
 
 
-class FarFrontier(ServedFrontier):
+class FarFrontier(MasterFrontier):
     """An execution from the first `open` to `close`."""
 
     def __init__(

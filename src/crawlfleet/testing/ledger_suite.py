@@ -14,7 +14,14 @@ from typing import TypeVar
 
 from crawlfleet.core.politeness import ledger
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry
-from crawlfleet.model.wire.politeness import LedgerReply, LedgerRequest, Pause, Return, Terms, Want
+from crawlfleet.model.wire.politeness import (
+    LedgerReply,
+    LedgerRequest,
+    Pause,
+    Return,
+    Terms,
+    WindowRequest,
+)
 from crawlfleet.ports.ledger import LedgerBook
 
 DEADLINE_S = 60.0
@@ -64,7 +71,7 @@ async def say(book: LedgerBook, name: str, ask: LedgerRequest, *, old: bool = Tr
 
 
 def want(*terms: Terms) -> LedgerRequest:
-    return LedgerRequest(wants=(Want(host="h", keys=terms),))
+    return LedgerRequest(wants=(WindowRequest(host="h", keys=terms),))
 
 
 class LedgerBookSuite(LedgerHarness):

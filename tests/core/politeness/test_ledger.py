@@ -25,8 +25,8 @@ from crawlfleet.model.wire.politeness import (
     Pause,
     Return,
     Terms,
-    Want,
     Window,
+    WindowRequest,
 )
 
 Book = dict[str, LedgerEntry]
@@ -45,7 +45,7 @@ def ask(
     living: Callable[[str], bool] = lambda _: True,
 ) -> LedgerReply:
     """Say something in the name of an engine, and change the book accordingly."""
-    wants = (Want(host="h", keys=terms),) if terms else ()
+    wants = (WindowRequest(host="h", keys=terms),) if terms else ()
     message = LedgerRequest(wants=wants, returns=returns, pauses=pauses, longest_s=longest_s)
     changes, told = exchange(book, message, name=name, now=now, born=born, living=living)
     book |= changes
@@ -274,7 +274,7 @@ AT_ONCE = 4
 class Engine:
     """Uses its windows as greedily as it may; some of its requests are slow."""
 
-    def __init__(self, name: str, site: "Site", wants: tuple[Want, ...]) -> None:
+    def __init__(self, name: str, site: "Site", wants: tuple[WindowRequest, ...]) -> None:
         self.name, self.site, self.wants = name, site, wants
         self.windows: dict[str, tuple[float, float, float, int]] = {}
         self.last: dict[str, float] = {}
@@ -383,7 +383,7 @@ def simulate(
     chance = random.Random(seed)
     site, book = Site(concurrency, chance), {}
     wants = tuple(
-        Want(
+        WindowRequest(
             host=host,
             keys=(Terms(host, delays[0], concurrency), Terms(ADDRESS, delays[1], AT_ONCE)),
         )

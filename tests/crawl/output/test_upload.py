@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.crawl.output import upload
-from crawlfleet.crawl.output.upload import ItemLines, Shipment, cut
+from crawlfleet.crawl.output.upload import ItemLines, UploadSink, cut
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl.extraction import Item
 from crawlfleet.model.wire.output import Segment
@@ -36,8 +36,8 @@ def page(*titles: str) -> PageRecord:
     return PageRecord(id=1, url="https://shop.example/", at=0.0, items=items)
 
 
-def make(master: Any) -> Shipment:
-    return Shipment(master, "items", ItemLines(), columns=("title",))
+def make(master: Any) -> UploadSink:
+    return UploadSink(master, "items", ItemLines(), columns=("title",))
 
 
 def numbers(master: Master) -> list[tuple[int, int, int]]:

@@ -19,17 +19,17 @@ from crawlfleet.model.wire.services import (
 )
 from crawlfleet.testing.executor_suite import WatchedRun
 from crawlfleet.worker.pool import protocol
-from crawlfleet.worker.pool.executions import OverTime, Send, Turn, Turns
+from crawlfleet.worker.pool.executions import Executions, Send, SentExecution, TimeLimitReached
 from crawlfleet.worker.pool.output import Output
-from crawlfleet.worker.pool.process_io import Dialogue
+from crawlfleet.worker.pool.process_io import ProcessChannel
 
 
 def with_sent(
     *ids: str, limit_s: float | None = None, send: Send = lambda _: None
-) -> tuple[Turns, list[Turn]]:
-    talks = Turns(Output(), on_end=lambda _: None, send=send)
+) -> tuple[Executions, list[SentExecution]]:
+    talks = Executions(Output(), on_end=lambda _: None, send=send)
     loop = asyncio.get_running_loop()
-    sent = [Turn(id, WatchedRun(), limit_s, loop) for id in ids]
+    sent = [SentExecution(id, WatchedRun(), limit_s, loop) for id in ids]
     for each in sent:
         talks.add(each)
     return talks, sent
@@ -87,7 +87,7 @@ def test_one_that_waits_can_be_stopped_or_handed_back_without_the_others() -> No
     def scene() -> None:
         talks, (one, two, three) = with_sent("e1", "e2", "e3")
         talks.take(protocol.Started(execution_id="e1"))
-        two.is_told_to_stop = True
+        two.must_stop = True
         talks.take(protocol.Stopped(execution_id="e2"))
         talks.take(protocol.Returned(execution_id="e3"))
         assert isinstance(two.ended.result(), protocol.Stopped)
@@ -100,7 +100,7 @@ def test_one_that_waits_can_be_stopped_or_handed_back_without_the_others() -> No
 def test_a_confirmation_that_crossed_the_end_is_taken_once() -> None:
     def scene() -> None:
         talks, (one,) = with_sent("e1")
-        one.is_told_to_stop = True
+        one.must_stop = True
         talks.take(protocol.Result(execution_id="e1"))
         talks.take(protocol.Stopped(execution_id="e1"))
         with pytest.raises(protocol.Malformed):
@@ -113,12 +113,12 @@ def test_the_time_of_an_execution_runs_from_its_turn() -> None:
     async def scene() -> None:
         talks, (one, two) = with_sent("e1", "e2", limit_s=0.05)
         talks.take(protocol.Started(execution_id="e1"))
-        with pytest.raises(OverTime):
+        with pytest.raises(TimeLimitReached):
             await one.ended
         assert not two.ended.done()
         one.listen_again()
         talks.take(protocol.Result(execution_id="e1"))
-        with pytest.raises(OverTime):
+        with pytest.raises(TimeLimitReached):
             await two.ended
 
     asyncio.run(scene())
@@ -129,7 +129,7 @@ def test_an_end_that_nobody_waits_for_is_no_trouble_of_the_loop() -> None:
         complaints: list[dict[str, Any]] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
-        talk = Dialogue(Output(), lambda _: None, loop)
+        talk = ProcessChannel(Output(), lambda _: None, loop)
         sent = [talk.begin(start(id), WatchedRun(), None) for id in ("e1", "e2")]
         talk.break_off(OSError("it died"))
         with pytest.raises(OSError, match="it died"):
@@ -180,8 +180,8 @@ def requested(*requests: protocol.Request, **options: Any) -> list[protocol.Resp
     sent: list[protocol.Response] = []
 
     async def scene() -> None:
-        talks = Turns(Output(), on_end=lambda _: None, send=sent.append)
-        turn = Turn("e1", Master(**options), None, asyncio.get_running_loop())
+        talks = Executions(Output(), on_end=lambda _: None, send=sent.append)
+        turn = SentExecution("e1", Master(**options), None, asyncio.get_running_loop())
         talks.add(turn)
         talks.take(protocol.Started(execution_id="e1"))
         for each in requests:

@@ -28,7 +28,7 @@ from crawlfleet.sandbox.removal import remove
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.code.environments import Environments
 from crawlfleet.worker.pool.pool import ProcessPool
-from crawlfleet.worker.pool.workspace import Workshop, workshop_of
+from crawlfleet.worker.pool.workspace import Workspaces, workshop_of
 from tests.code_archives import packed
 
 pytestmark = pytest.mark.slow
@@ -102,7 +102,7 @@ def at_work(
 ) -> T:
     async def scenario() -> T:
         environments = Environments(folder / "environments", install=install, most_bytes=10**9)
-        workshop = Workshop(folder / "scratch", environments=environments, remove=remove)
+        workshop = Workspaces(folder / "scratch", environments=environments, remove=remove)
         told = {"bundles": True, "bundles_unconfined": True, **settings}
         pool = ProcessPool(WorkerSettings(**told), workshop=workshop, sandbox=cells)
         try:
@@ -357,7 +357,7 @@ def test_without_a_sandbox_nothing_runs_unless_the_owner_says_so(
 def test_a_worker_that_could_not_hold_bundles_does_not_start(tmp_path: Path) -> None:
     off = SandboxSettings(level="off")
 
-    def made(settings: WorkerSettings) -> Workshop | None:
+    def made(settings: WorkerSettings) -> Workspaces | None:
         install = UvInstall(uv=None, timeout_s=1)
         return workshop_of(settings, tmp_path, install=install, remove=remove)
 
@@ -389,7 +389,7 @@ from pathlib import Path
 from crawlfleet.sandbox.removal import remove
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.code.environments import Environments
-from crawlfleet.worker.pool.workspace import Workshop
+from crawlfleet.worker.pool.workspace import Workspaces
 
 async def warm():
     await asyncio.to_thread(int)
@@ -404,7 +404,7 @@ def spoil(folder):
 async def main():
     here = Path("/proc/self/cwd/mine")
     environments = Environments(here / "environments", install=None, most_bytes=1)
-    workshop = Workshop(here / "scratch", environments=environments, remove=remove)
+    workshop = Workspaces(here / "scratch", environments=environments, remove=remove)
     async with workshop.bench(make_assignment("command", {}), WatchedRun()) as bench:
         spoil(bench.scratch / "tmp")
     for name in ("exec-1", "exec-2"):
@@ -445,7 +445,7 @@ def test_work_that_left_what_cannot_be_removed_ended_as_it_ended(tmp_path: Path)
 
     async def scenario() -> bool:
         environments = Environments(tmp_path / "environments", install=install, most_bytes=1)
-        workshop = Workshop(
+        workshop = Workspaces(
             tmp_path / "scratch",
             environments=environments,
             remove=lambda folder: bool(asked.append(folder)),

@@ -17,7 +17,7 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 class Master:
-    """Stands at the other end of the wire."""
+    """Stands at the other end of the said."""
 
     execution_id = "exec-2"
     task_id = "task-1"

@@ -21,8 +21,8 @@ from crawlfleet.model.wire.politeness import (
     LedgerRequest,
     Refused,
     Return,
-    Want,
     Window,
+    WindowRequest,
 )
 
 ALONE_S: Final = 10.0
@@ -143,7 +143,7 @@ def _started(entry: LedgerEntry, at: float) -> LedgerEntry:
 
 def _grant(
     book: dict[str, LedgerEntry],
-    want: Want,
+    want: WindowRequest,
     name: str,
     now: float,
     longest_s: float,

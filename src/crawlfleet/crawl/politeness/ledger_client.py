@@ -22,7 +22,7 @@ from crawlfleet.crawl.fetch.dns import MIN_TTL_S
 from crawlfleet.crawl.fetch.fetcher import Fetcher, NotSent
 from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.politeness.hosts import name_of
-from crawlfleet.crawl.politeness.ledger_windows import GrantedHost, GrantedKey
+from crawlfleet.crawl.politeness.ledger_windows import LeasedHost, LeasedKey
 from crawlfleet.crawl.politeness.local_limits import IN_FLIGHT
 from crawlfleet.crawl.politeness.robots_gate import LeftAlone, NoLedger
 from crawlfleet.crawl.politeness.semaphore import Slots
@@ -107,8 +107,8 @@ class Granted:
         self._engine = engine
         self._clock = clock
         self._wall = wall
-        self._hosts: dict[str, GrantedHost] = {}
-        self._keys: dict[str, GrantedKey] = {}
+        self._hosts: dict[str, LeasedHost] = {}
+        self._keys: dict[str, LeasedKey] = {}
         self._slots = Slots(IN_FLIGHT)
         self._pauses: list[Pause] = []
         self._news = asyncio.Event()
@@ -169,14 +169,14 @@ class Granted:
                 async with asyncio.timeout(LAST_WORDS_S):
                     await self._ledger.ask(ask)
 
-    def _enter_at_once(self, host: GrantedHost) -> bool:
+    def _enter_at_once(self, host: LeasedHost) -> bool:
         now = self._clock()
         if now < host.paused_until or not host.is_granted(now, self._wall()):
             return False
         host.enter(now)
         return True
 
-    async def _enter(self, host: GrantedHost, clock: HostClock) -> None:
+    async def _enter(self, host: LeasedHost, clock: HostClock) -> None:
         host.waiters += 1
         try:
             while not self._is_off:
@@ -200,11 +200,11 @@ class Granted:
         finally:
             host.waiters -= 1
 
-    def _may_go(self, host: GrantedHost) -> bool:
+    def _may_go(self, host: LeasedHost) -> bool:
         is_free = self._is_off and not self._is_needed
         return is_free or host.go(self._clock(), self._wall())
 
-    async def _host(self, name: str) -> GrantedHost:
+    async def _host(self, name: str) -> LeasedHost:
         now = self._clock()
         host = self._hosts.get(name)
         if host is None or (now >= host.known_until and not host.waiters):
@@ -215,7 +215,7 @@ class Granted:
                 return known
             if host is not None:
                 host.part(self._keys)
-            host = self._hosts[name] = GrantedHost(name, terms)
+            host = self._hosts[name] = LeasedHost(name, terms)
             host.known_until = now + MIN_TTL_S
             host.join(self._keys)
         return host
@@ -248,7 +248,7 @@ class Granted:
                 await self._exchange(hosts, keys)
             self._forget(now)
 
-    async def _exchange(self, hosts: list[GrantedHost], keys: list[GrantedKey]) -> None:
+    async def _exchange(self, hosts: list[LeasedHost], keys: list[LeasedKey]) -> None:
         pauses = [*self._pauses]
         asked_at, asked_wall = self._clock(), self._wall()
         message = self._message(hosts, [key.back(asked_at) for key in keys])
@@ -273,7 +273,7 @@ class Granted:
         del self._pauses[: len(pauses)]
         self._take(told, asked_at, asked_wall)
 
-    def _message(self, hosts: Sequence[GrantedHost], returns: Sequence[Return]) -> LedgerRequest:
+    def _message(self, hosts: Sequence[LeasedHost], returns: Sequence[Return]) -> LedgerRequest:
         return LedgerRequest(
             wants=tuple(host.want(self._clock()) for host in hosts),
             returns=tuple(returns),

@@ -4,7 +4,7 @@ import asyncio
 import math
 from contextlib import suppress
 
-from crawlfleet.model.wire.politeness import Refused, Return, Terms, Want, Window
+from crawlfleet.model.wire.politeness import Refused, Return, Terms, Window, WindowRequest
 from crawlfleet.worker.runner.crawlfleet_runner.key_window import (
     ASK_EVERY_S,
     FORGOTTEN_S,
@@ -12,7 +12,7 @@ from crawlfleet.worker.runner.crawlfleet_runner.key_window import (
 )
 
 
-class GrantedKey(KeyWindow):
+class LeasedKey(KeyWindow):
     """A key with the requests of this engine that wait for it."""
 
     __slots__ = ("hosts", "key", "waiting")
@@ -68,7 +68,7 @@ class GrantedKey(KeyWindow):
                 future.set_result(None)
 
 
-class GrantedHost:
+class LeasedHost:
     """A host with its keys, all of which each of its requests needs."""
 
     __slots__ = (
@@ -94,18 +94,18 @@ class GrantedHost:
         self.paused_until = -math.inf
         self.known_until = 0.0
         self._terms = terms
-        self._keys: list[GrantedKey] = []
+        self._keys: list[LeasedKey] = []
 
-    def join(self, keys: dict[str, GrantedKey]) -> None:
+    def join(self, keys: dict[str, LeasedKey]) -> None:
         """Be one of those that need their keys."""
         for terms in self._terms:
             key = keys.get(terms.key)
             if key is None:
-                key = keys[terms.key] = GrantedKey(terms.key)
+                key = keys[terms.key] = LeasedKey(terms.key)
             key.hosts += 1
             self._keys.append(key)
 
-    def part(self, keys: dict[str, GrantedKey]) -> None:
+    def part(self, keys: dict[str, LeasedKey]) -> None:
         for key in self._keys:
             key.hosts -= 1
             if key.hosts <= 0 and key.is_free:
@@ -170,13 +170,13 @@ class GrantedHost:
         busy = self.waiters or key.in_flight or (key.is_held and key.is_used(now))
         return bool(busy) and any(key.needs_window(now) for key in self._keys)
 
-    def want(self, now: float) -> Want:
+    def want(self, now: float) -> WindowRequest:
         self.ask_at = now + ASK_EVERY_S
         own = self._terms[0]
         delay_s = max(own.delay_s, self.delay_s)
         asked = (Terms(own.key, delay_s, own.concurrency), *self._terms[1:])
         keys = tuple(key.terms(each) for key, each in zip(self._keys, asked, strict=True))
-        return Want(host=self.name, keys=keys, waiting=max(self.waiters, 1))
+        return WindowRequest(host=self.name, keys=keys, waiting=max(self.waiters, 1))
 
     def refuse(self, refusal: Refused, now: float) -> None:
         """Not now."""

@@ -78,7 +78,7 @@ class Discard(Ask, frozen=True, kw_only=True):
 
 
 class Place(Ask, frozen=True, kw_only=True):
-    """Where is the frontier? Asked before all else, and alone; answered by `Placed`."""
+    """Where is the frontier? Asked before all else, and alone; answered by `FrontierLocation`."""
 
 
 class Lost(Ask, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ AnyAsk = (
 )
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FrontierLocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the frontier of a crawl is: with the master that tells this, unless it says more."""
 
     url: str = ""
@@ -108,10 +108,12 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it cannot be had, and what to do."""
 
     def __repr__(self) -> str:
-        return f"Placed(crawl={self.crawl!r}, wait={self.wait!r}, refusal={self.refusal!r})"
+        return (
+            f"FrontierLocation(crawl={self.crawl!r}, wait={self.wait!r}, refusal={self.refusal!r})"
+        )
 
 
-class Talk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FrontierRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked at once, to be done in order."""
 
     asks: Sequence[AnyAsk] = ()
@@ -120,7 +122,7 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     are none. In another one nothing is done, and they have to be reclaimed first."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class FrontierReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answers."""
 
     life: int

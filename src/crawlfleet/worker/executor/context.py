@@ -22,7 +22,7 @@ PROGRESS_INTERVAL_S: Final = 0.1
 """People cannot read faster, and a loop that reports each step must not flood the pipe."""
 
 
-class ChildContext:
+class ExecutionContext:
     """The `Context` of one execution."""
 
     def __init__(

@@ -21,7 +21,7 @@ from crawlfleet.errors import CrawlfleetError, PluginError
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Executor, Measured
-from crawlfleet.worker.executor.context import ChildContext
+from crawlfleet.worker.executor.context import ExecutionContext
 from crawlfleet.worker.executor.replies import PATIENCE_S, Replies, Waiting
 from crawlfleet.worker.pool import protocol
 
@@ -42,7 +42,7 @@ class Host:
         self._executors: dict[str, tuple[Executor, msgspec.json.Decoder[Any]]] = {}
         """With what reads their parameters."""
         self._running: tuple[str, asyncio.Task[None]] | None = None
-        self._context: ChildContext | None = None
+        self._context: ExecutionContext | None = None
         self._errands: set[asyncio.Task[None]] = set()
         self._cancelled = False
         self._entered = False
@@ -118,7 +118,7 @@ class Host:
 
     def _begin(self, start: protocol.Start) -> None:
         self._cancelled = self._entered = False
-        self._context = ChildContext(start, self._replies, takes=self._takes)
+        self._context = ExecutionContext(start, self._replies, takes=self._takes)
         around = self._surroundings.copy()
         task = self._loop.create_task(self._execute(start), context=around)
         self._running = start.execution_id, task

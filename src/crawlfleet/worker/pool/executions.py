@@ -28,11 +28,11 @@ def fail_future(future: asyncio.Future[Any], error: Exception) -> None:
         future.exception()  # or asyncio complains of an error that nobody asked for
 
 
-class OverTime(Exception):
+class TimeLimitReached(Exception):
     """The execution has reached its time limit; it still has to be stopped."""
 
 
-class Turn:
+class SentExecution:
     """One execution that a process was sent."""
 
     __slots__ = (
@@ -43,7 +43,7 @@ class Turn:
         "ending",
         "has_begun",
         "id",
-        "is_told_to_stop",
+        "must_stop",
         "observer",
         "pending_data",
         "requests",
@@ -62,7 +62,7 @@ class Turn:
         self.observer = observer
         self.has_begun = False
         self.ending: protocol.Ending | None = None
-        self.is_told_to_stop = False
+        self.must_stop = False
         self.pending_data = b""
         """The data of a request that has come so far."""
         self.requests: set[asyncio.Task[None]] = set()
@@ -71,7 +71,7 @@ class Turn:
         """When it became the first, by the loop's clock: its time runs from then on."""
         self.took_s = 0.0
         self.ended: asyncio.Future[protocol.Ending] = loop.create_future()
-        """How it ended; or `OverTime`, or what became of the process."""
+        """How it ended; or `TimeLimitReached`, or what became of the process."""
         self._loop = loop
         self._limit_s = limit_s
         self._limit: asyncio.TimerHandle | None = None
@@ -80,7 +80,7 @@ class Turn:
         """It is the first now."""
         self.turn_at = self._loop.time()
         if self._limit_s is not None:
-            self._limit = self._loop.call_later(self._limit_s, self.fail, OverTime())
+            self._limit = self._loop.call_later(self._limit_s, self.fail, TimeLimitReached())
 
     def end(self, ending: protocol.Ending) -> None:
         self.ending = ending
@@ -138,18 +138,18 @@ class Turn:
             self._limit = None
 
 
-class Turns:
+class Executions:
     """The executions that a process was sent and has not ended, in order."""
 
     def __init__(
         self,
         output: Output,
         *,
-        on_end: Callable[[Turn], None],
+        on_end: Callable[[SentExecution], None],
         send: Send,
     ) -> None:
         """`send` sends the response to a request of the present execution."""
-        self._open: dict[str, Turn] = {}
+        self._open: dict[str, SentExecution] = {}
         self._output = output
         self._crossed: set[str] = set()
         """Ordered to stop, but they ended by themselves: the confirmation may still come."""
@@ -160,16 +160,16 @@ class Turns:
         return len(self._open)
 
     @property
-    def first(self) -> Turn | None:
+    def first(self) -> SentExecution | None:
         return next(iter(self._open.values()), None)
 
-    def add(self, turn: Turn) -> None:
+    def add(self, turn: SentExecution) -> None:
         self._open[turn.id] = turn
         if len(self._open) == 1:
             self._output.turn_to(turn.observer)
             turn.take_turn()
 
-    def close(self) -> tuple[Turn | None, list[Turn]]:
+    def close(self) -> tuple[SentExecution | None, list[SentExecution]]:
         """End them all: the first, which may have begun, and the others, which have not."""
         first, *others = self._open.values() or (None,)
         self._open.clear()
@@ -204,23 +204,25 @@ class Turns:
 
     def _stopped(self, reply: protocol.Stopped) -> None:
         turn = self._open.get(reply.execution_id)
-        if turn is not None and turn.is_told_to_stop:
+        if turn is not None and turn.must_stop:
             self._end(turn, reply)
         elif reply.execution_id in self._crossed:
             self._crossed.discard(reply.execution_id)
         else:
             raise _out_of_turn(reply)
 
-    def _the_first(self, reply: protocol.Started | protocol.Result | protocol.Error) -> Turn:
+    def _the_first(
+        self, reply: protocol.Started | protocol.Result | protocol.Error
+    ) -> SentExecution:
         first = self._open.get(reply.execution_id)
         if first is None or first is not self.first:
             raise _out_of_turn(reply)
         return first
 
-    def _end(self, turn: Turn, ending: protocol.Ending) -> None:
+    def _end(self, turn: SentExecution, ending: protocol.Ending) -> None:
         was_first = turn is self.first
         del self._open[turn.id]
-        if turn.is_told_to_stop and not isinstance(ending, protocol.Stopped):
+        if turn.must_stop and not isinstance(ending, protocol.Stopped):
             self._crossed.add(turn.id)
         turn.end(ending)
         self._on_end(turn)
@@ -249,7 +251,7 @@ class Turns:
             case protocol.Request():
                 self._take_request(turn, note)
 
-    def _take_request(self, turn: Turn, request: protocol.Request) -> None:
+    def _take_request(self, turn: SentExecution, request: protocol.Request) -> None:
         data, turn.pending_data = turn.pending_data + request.data, b""
         service = SERVICES.get(request.service)
         most = 0 if service is None else service.max_bytes

@@ -33,7 +33,7 @@ class Unsearchable(Exception):
     """A value in which secrets cannot be looked for, such as one that is nested too deep."""
 
 
-class Mask:
+class SecretMask:
     """Replaces values by their names."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -106,11 +106,11 @@ class Mask:
         return msgspec.structs.replace(attempt, data=data, error=error)
 
 
-class Discreet:
+class MaskingObserver:
     """An `Observer` that passes on everything but the values. Items are passed on as they are:
     what code hands over as its output is its own affair."""
 
-    def __init__(self, observer: Observer, mask: Mask) -> None:
+    def __init__(self, observer: Observer, mask: SecretMask) -> None:
         self._observer = observer
         self._mask = mask
         self.started = observer.started

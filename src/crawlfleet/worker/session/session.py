@@ -33,7 +33,7 @@ from crawlfleet.worker.session.pace import Pace
 from crawlfleet.worker.session.relay import Relay
 from crawlfleet.worker.session.reports import Reports
 from crawlfleet.worker.session.session_end import SessionEnd
-from crawlfleet.worker.session.work import HeldWork, cancelled
+from crawlfleet.worker.session.work import SessionWork, cancelled
 
 log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
@@ -106,7 +106,7 @@ class WorkSession:
             node_id=registered.node_id,
             session_id=registered.session_id,
         )
-        self._work = HeldWork(
+        self._work = SessionWork(
             pool=pool, reports=self._reports, relay=self._relay, pace=self._pace, slots=slots
         )
         if registered.terms is not None:

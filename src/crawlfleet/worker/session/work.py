@@ -28,7 +28,7 @@ READY_AT_MOST_S: Final = 1.0
 """What lies ready for longer is given back: another node may have room for it."""
 
 
-class HeldWork:
+class SessionWork:
     """Runs what it is given in the slots of the node, and says how each ended."""
 
     def __init__(

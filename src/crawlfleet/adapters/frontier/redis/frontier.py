@@ -41,7 +41,7 @@ from crawlfleet.model.crawl.frontier import (
     UrlRecord,
     Visit,
 )
-from crawlfleet.ports.frontier.checkpoint import Checkpoint
+from crawlfleet.ports.frontier.host import Checkpoint
 from crawlfleet.telemetry import Component, logger
 
 log: Final = logger(Component.DEDUP)
