@@ -13,10 +13,10 @@ PAGE: Final = Path(__file__).parent / "reference" / "settings.md"
 HEAD: Final = """\
 # Settings
 
-All settings and their defaults. [Settings](../guides/cli.md#settings) of the command line describes \
-their sources. `crawlfleet config show` prints the settings of a machine with the source of each, \
-`crawlfleet config master` those of a running master, and `crawlfleet init` writes a file with all \
-of them. `python docs/settings.py` writes this page.
+All settings and their defaults. [Settings](../guides/cli.md#settings) of the command line \
+describes their sources. `crawlfleet config show` prints the settings of a machine with the \
+source of each, `crawlfleet config master` those of a running master, and `crawlfleet init` \
+writes a file with all of them. `python docs/settings.py` writes this page.
 """
 TABLE: Final = "| name | default | |\n|---|---|---|\n"
 

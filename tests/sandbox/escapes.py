@@ -352,8 +352,8 @@ HEAD: Final = """\
 
 Hostile programs try to break out of a cell, at each level of the [sandbox](../guides/sandbox.md). \
 A field of this table names the layer that stopped the attempt, judged by the kernel's error; \
-other layers might have stopped it too. L3 was run by a worker that is root, the others by a worker \
-that is a plain user. Written by `python -m tests.sandbox.escapes` as root, on {machine}.
+other layers might have stopped it too. L3 was run by a worker that is root, the others by a \
+worker that is a plain user. Written by `python -m tests.sandbox.escapes` as root, on {machine}.
 
 L4 could not be run there, because the machine has no controllers of cgroup version 2. On its own \
 kernel its limits work, and 77 of these attempts are stopped; two could not be judged there \
