@@ -44,11 +44,19 @@ run: $(READY) ## Start a fleet on this machine, with work to watch
 # The packages of the page are there before the tests, several of which need them at once.
 test: $(READY) servers $(PAGE_READY) ## Run every test
 	$(BIN)/pytest -n $(TEST_JOBS) --dist loadgroup $(ARGS)
+ifeq ($(ARGS),)
+	$(BIN)/python tests/pythons.py --newest -n $(JOBS) --dist loadgroup tests/core tests/crawl
+endif
 
 .PHONY: check
 check: $(READY) ## Format, lint, types, layers and the fast tests, in under a minute
 	@$(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=target \
 		check-tests check-types check-layers check-lint check-format
+
+# Those on the PATH and under pyenv, without the version of .venv.
+.PHONY: pythons
+pythons: $(READY) ## Run the fast tests on every other Python here, from 3.11 on
+	$(BIN)/python tests/pythons.py -n $(JOBS) --dist loadgroup $(ARGS)
 
 .PHONY: bench
 bench: $(MEASURED) ## Measure speed, with peers and limits beside it

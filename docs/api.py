@@ -16,10 +16,10 @@ PAGE: Final = Path(__file__).parent / "reference" / "api.md"
 HEAD: Final = """\
 # The HTTP API
 
-Every route, its fields, and real requests and answers. [Using the HTTP API](../guides/api.md) \
-says what holds for all of them: keys, problems, pages, versions, streams, and sending again. A \
-running master describes its routes, too: for programs at `/api/openapi.json`, and as a page at \
-`/api/reference`. Made from the program by `python docs/api.py`.
+Every route with its fields and real requests and answers. [Using the HTTP API](../guides/api.md) \
+has the rules for all routes: keys, problems, pages, versions, streams, and repeated requests. A \
+running master serves its routes as `/api/openapi.json` for programs, and as a page at \
+`/api/reference`. `python docs/api.py` writes this page.
 """
 ROLES: Final = {
     frozenset(): "anyone",

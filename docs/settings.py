@@ -13,11 +13,10 @@ PAGE: Final = Path(__file__).parent / "reference" / "settings.md"
 HEAD: Final = """\
 # Settings
 
-Everything that can be set, and what holds when nothing is. \
-[Where settings come from](../guides/cli.md#settings) says how; `crawlfleet config show` says \
-which hold on a machine and why, `crawlfleet config master` which a running master works by, and \
-`crawlfleet init` writes a file with all of them. Made from the program by `python \
-docs/settings.py`.
+All settings and their defaults. [Settings](../guides/cli.md#settings) of the command line \
+describes their sources. `crawlfleet config show` prints the settings of a machine with the \
+source of each, `crawlfleet config master` those of a running master, and `crawlfleet init` \
+writes a file with all of them. `python docs/settings.py` writes this page.
 """
 TABLE: Final = "| name | default | |\n|---|---|---|\n"
 

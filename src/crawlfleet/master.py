@@ -27,6 +27,7 @@ from crawlfleet.control.leases.execution_orders import ExecutionOrders
 from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.leases.recalls import Recalls
 from crawlfleet.control.leases.service import Leases
+from crawlfleet.control.leases.services import Services
 from crawlfleet.control.logs.executions import Logs
 from crawlfleet.control.logs.retention import LogRetention
 from crawlfleet.control.nodes.health import NodeHealth
@@ -54,9 +55,10 @@ from crawlfleet.core.placement.rules import PlacementRules
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.features.bundles.service import Bundles
-from crawlfleet.features.crawls.execution_requests import Inquiries
 from crawlfleet.features.crawls.frontiers import Frontiers
-from crawlfleet.features.crawls.remote_frontiers import placing_on
+from crawlfleet.features.crawls.ledger import LedgerService
+from crawlfleet.features.crawls.locks import LockService
+from crawlfleet.features.crawls.remote_frontiers import remote_frontiers_on
 from crawlfleet.features.crawls.service import Crawls
 from crawlfleet.features.crawls.work import CrawlWorkers
 from crawlfleet.features.schedules.service import Schedules
@@ -66,12 +68,16 @@ from crawlfleet.features.webhooks.feature import Telling
 from crawlfleet.features.webhooks.table import removed_webhooks, settled_deliveries
 from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.features.workflows.table import ended_runs
+from crawlfleet.model.bundle import BundleFetch
 from crawlfleet.model.settings import Settings
+from crawlfleet.model.wire import services
+from crawlfleet.model.wire.locks import LockRequest
+from crawlfleet.model.wire.output import SegmentUpload
+from crawlfleet.model.wire.politeness import LedgerRequest
 from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.events import EventSink
 from crawlfleet.ports.files import BundleStore
-from crawlfleet.ports.frontier.kept import FrontierShelf
-from crawlfleet.ports.frontier.server import FrontierServer
+from crawlfleet.ports.frontier.host import FrontierFolders, FrontierServer
 from crawlfleet.ports.health_probe import Prober
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.locks import Locks
@@ -107,7 +113,7 @@ class ControlPlane(Authentication):
         output: OutputStore | None = None,
         archives: BundleStore | None = None,
         seal: Seal | None = None,
-        shelf: FrontierShelf | None = None,
+        shelf: FrontierFolders | None = None,
         server: FrontierServer | None = None,
         locks: Locks | None = None,
         ledger: LedgerBook | None = None,
@@ -191,12 +197,10 @@ class ControlPlane(Authentication):
             strategies=rules.strategies,
             settings=settings.session,
         )
-        fence = Fence(store=store, state=state)
         self.bundles = Bundles(
             store=store,
             state=state,
             system=system,
-            fence=fence,
             projects=self.projects,
             settings=settings.tasks,
             archives=archives,
@@ -206,7 +210,6 @@ class ControlPlane(Authentication):
             store=store,
             state=state,
             system=system,
-            fence=fence,
             projects=self.projects,
             settings=settings.tasks,
             seal=seal,
@@ -231,27 +234,29 @@ class ControlPlane(Authentication):
         self.schedules = Schedules(
             store=store, state=state, system=system, tasks=self.tasks, workflows=self.workflows
         )
-        self._placing = placing_on(
+        self._placing = remote_frontiers_on(
             shelf, store=store, state=state, system=system, server=server, output=output
         )
-        self.frontiers = Frontiers(state=state, fence=fence, shelf=shelf, placing=self._placing)
+        self.frontiers = Frontiers(state=state, shelf=shelf, remote=self._placing)
         self.crawls = Crawls(
             store=store,
             state=state,
             system=system,
             tasks=self.tasks,
             execution_orders=execution_orders,
-            fence=fence,
             frontiers=self.frontiers,
             output=output,
         )
-        self.inquiries = Inquiries(state=state, fence=fence, locks=locks, book=ledger)
+        self._locks = LockService(locks)
+        self.ledger = LedgerService(state=state, book=ledger)
+        self.services = Services(Fence(store=store, state=state))
+        self._register_services()
         self.workforce = CrawlWorkers(
             store=store,
             state=state,
             crawls=self.crawls,
             frontiers=self.frontiers,
-            inquiries=self.inquiries,
+            ledger=self.ledger,
         )
         self.queries = TaskQueries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
@@ -317,10 +322,12 @@ class ControlPlane(Authentication):
     async def __aenter__(self) -> Self:
         await self._store.open()
         try:
-            await self.inquiries.open()
+            await self._locks.open()
+            await self.ledger.open()
             await self._start()
         except BaseException:
-            await self.inquiries.close()
+            await self._locks.close()
+            await self.ledger.close()
             await self._store.close()
             raise
         self._running = asyncio.create_task(self._run(), name="control plane")
@@ -351,9 +358,22 @@ class ControlPlane(Authentication):
         finally:
             await self.quality.measuring.close()
             await self.telling.close()
-            await self.inquiries.close()
+            await self._locks.close()
+            await self.ledger.close()
             await self._store.close()
         log.info("control plane stopped")
+
+    def _register_services(self) -> None:
+        register = self.services.register
+        register(services.OUTPUT, self.crawls.store_segment, payload=SegmentUpload)
+        register(services.FRONTIER, self.frontiers.answer)
+        register(services.LOCKS, self._locks.answer, payload=LockRequest)
+        register(services.LEDGER, self.ledger.answer, payload=LedgerRequest)
+        register(services.CODE, self.bundles.give_code)
+        register(services.SECRETS, self.vault.give)
+        self.services.register_for_nodes(
+            services.BUNDLE, self.bundles.give_bundle, payload=BundleFetch
+        )
 
     @property
     def leads(self) -> bool:
@@ -441,7 +461,7 @@ class ControlPlane(Authentication):
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.bundles.run(), name="bundles")
                 group.create_task(self.frontiers.run(), name="frontiers")
-                group.create_task(self.inquiries.run(), name="inquiries")
+                group.create_task(self.ledger.run(), name="ledger")
                 for name, optional in (("placing", self._placing), ("probing", self._probing)):
                     if optional is not None:
                         group.create_task(optional.run(), name=name)

@@ -42,7 +42,7 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
 
     def context(self) -> ssl.SSLContext:
         """For new connections; raises `ConfigError` that names a file that cannot be used."""
-        context = ssl.create_default_context()
+        context = client_context()
         if self.ca:
             # Not those of the machine besides.
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -191,6 +191,17 @@ def _show(context: ssl.SSLContext, cert: str, key: str) -> None:
             f"the certificate {cert} with the key {key or cert} cannot be used: {error}; give "
             "files in PEM form that belong together and are not encrypted"
         ) from error
+
+
+def client_context(ca: str | None = None) -> ssl.SSLContext:
+    """For connections to servers that authorities of this machine, or those in a file, have signed.
+
+    The same on every Python: from 3.13 on the default refuses authorities whose certificate does
+    not say what its key is for, as that of many a company does not.
+    """
+    context = ssl.create_default_context(cafile=ca)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 def _no_password() -> str:

@@ -233,6 +233,10 @@ class Node:
         (outcome,) = self.say("report", body).expect(200)["outcomes"]
         return str(outcome)
 
+    def request(self, service: str, body: Any) -> Answer:
+        """The answer to a request to a service of the master."""
+        return self.master.call("POST", f"{self.path}/services/{service}", body, key=self.token)
+
     def order(self, verb: str) -> Answer:
         """What an operator orders about this node."""
         return self.master.call("POST", f"{self.path}:{verb}")
@@ -267,13 +271,18 @@ class CrawlingNode(Node):
             **segment,
         }
         data = base64.b64encode(zlib.compress(text) if text else b"").decode()
-        return self.say("keep", self.upload(segment=whole, data=data)).expect(200)
+        return self.store(whole, data=data).expect(200)
 
-    def upload(self, **fields: Any) -> dict[str, Any]:
+    def store(self, segment: Any, **fields: Any) -> Answer:
+        """Hand over a segment, in the name of its execution unless `fields` say otherwise."""
+        return self.request("output", self.upload(segment=segment, **fields))
+
+    def upload(self, *, segment: Any, **fields: Any) -> dict[str, Any]:
         return {
             "session_id": self.session,
             "execution_id": self.work["execution_id"],
             "token": self.work["token"],
+            "payload": {"segment": segment, "stream": "items"},
             **fields,
         }
 

@@ -16,16 +16,15 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+
 from crawlfleet.core.crawls import frontier_codec
-from crawlfleet.model.bundle import BundleCall
+from crawlfleet.model.bundle import BundleFetch
 from crawlfleet.model.key import Role
 from crawlfleet.model.log import Gap, LogLine, Progress
 from crawlfleet.model.resources import Usage
-from crawlfleet.model.secret import SecretCall
 from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.model.wire.execution_requests import InquiryCall
-from crawlfleet.model.wire.frontier import FrontierCall, Open, Talk
-from crawlfleet.model.wire.locks import LockAsk, LockVerb
+from crawlfleet.model.wire.frontier import FrontierRequest, Open
+from crawlfleet.model.wire.locks import LockRequest, LockVerb
 from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     Departure,
@@ -45,11 +44,21 @@ from crawlfleet.model.wire.politeness import (
     ADDRESS,
     DOMAIN,
     HOST,
-    LedgerAsk,
+    LedgerRequest,
     Pause,
     Return,
     Terms,
-    Want,
+    WindowRequest,
+)
+from crawlfleet.model.wire.services import (
+    BUNDLE,
+    CODE,
+    FRONTIER,
+    LEDGER,
+    LOCKS,
+    OUTPUT,
+    SECRETS,
+    ServiceRequest,
 )
 from tests.api.plain_http import Master, archive, started
 
@@ -84,6 +93,27 @@ class Recorder:
             exchange | {"status": answer.status, "reply": self._named(answer.json)}
         )
         return answer.json
+
+    def request(
+        self,
+        name: str,
+        service: str,
+        token: int,
+        payload: Any = None,
+        data: bytes = b"",
+        **fields: Any,
+    ) -> Any:
+        """A request of the node to a service, in the name of its execution."""
+        request = ServiceRequest(
+            session_id=self.ids["session_id"],
+            execution_id=fields.get("execution_id", self.ids["execution_id"]),
+            token=token,
+            payload=msgspec.Raw(msgspec.json.encode(payload)),
+            data=data,
+        )
+        filled = msgspec.json.encode(request).decode()
+        path = f"/api/v1/nodes/{{node_id}}/services/{service}"
+        return self.say(name, "node", path, None, fill=filled)
 
     def _with_ids(self, text: str) -> str:
         for name, id in self.ids.items():
@@ -242,17 +272,9 @@ def record_crawl(master: Master) -> list[dict[str, Any]]:
         Segment(sequence=2, first=2, counted=1, items=1, is_part=True),
     )
     for segment, data in zip(segments, (b"", lines), strict=True):
-        upload = SegmentUpload(
-            session_id=to.ids["session_id"],
-            execution_id=to.ids["execution_id"],
-            token=work["token"],
-            segment=segment,
-            stream="items",
-            data=data,
-        )
-        to.say(f"keep segment {segment.sequence}", "node", f"{node}:keep", upload)
-    stale = msgspec.structs.replace(upload, token=work["token"] + 1)
-    to.say("keep a stale segment", "node", f"{node}:keep", stale)
+        upload = SegmentUpload(segment=segment)
+        to.request(f"store segment {segment.sequence}", OUTPUT, work["token"], upload, data)
+    to.request("store a stale segment", OUTPUT, work["token"] + 1, upload)
     end = Departure(session_id=to.ids["session_id"])
     to.say("cancel (crawl)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
     to.say("leave (crawl)", "node", f"{node}:unregister", end)
@@ -271,15 +293,9 @@ def record_frontier(master: Master) -> list[dict[str, Any]]:
     to.say("submit (frontier)", "admin", "/api/v1/tasks", task)
     request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
     (work,) = to.say("lease (frontier)", "node", f"{node}:lease", request)["assignments"]
-    call = FrontierCall(
-        session_id=to.ids["session_id"],
-        execution_id=to.ids["execution_id"],
-        token=work["token"],
-        data=frontier_codec.written(Talk(asks=[Open()])),
-    )
-    to.say("ask the frontier", "node", f"{node}:frontier", call)
-    stale = msgspec.structs.replace(call, token=work["token"] + 1)
-    to.say("ask the frontier when it is stale", "node", f"{node}:frontier", stale)
+    data = frontier_codec.written(FrontierRequest(asks=[Open()]))
+    to.request("ask the frontier", FRONTIER, work["token"], None, data)
+    to.request("ask the frontier when it is stale", FRONTIER, work["token"] + 1, None, data)
     end = Departure(session_id=to.ids["session_id"])
     to.say("cancel (frontier)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
     to.say("leave (frontier)", "node", f"{node}:unregister", end)
@@ -325,27 +341,23 @@ def record_inquiries(master: Master) -> list[dict[str, Any]]:
     request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
     (work,) = to.say("lease (inquire)", "node", f"{node}:lease", request)["assignments"]
 
-    def inquire(name: str, **asked: Any) -> Any:
-        call = InquiryCall(
-            session_id=to.ids["session_id"],
-            execution_id=to.ids["execution_id"],
-            token=work["token"],
-            **asked,
-        )
-        return to.say(name, "node", f"{node}:inquire", call)
-
-    take = LockAsk(verb=LockVerb.TAKE, name="recorded", number=1, lease_s=60.0)
-    token = inquire("take a lock", lock=take)["lock"]["token"]
-    inquire("take a lock that is held", lock=msgspec.structs.replace(take, number=2))
+    token = work["token"]
+    take = LockRequest(verb=LockVerb.TAKE, name="recorded", number=1, lease_s=60.0)
+    held = to.request("take a lock", LOCKS, token, take)["payload"]["token"]
+    other = msgspec.structs.replace(take, number=2)
+    to.request("take a lock that is held", LOCKS, token, other)
     for verb in (LockVerb.RENEW, LockVerb.RELEASE):
-        inquire(f"{verb} a lock", lock=msgspec.structs.replace(take, verb=verb, token=token))
+        mine = msgspec.structs.replace(take, verb=verb, token=held)
+        to.request(f"{verb} a lock", LOCKS, token, mine)
     terms = tuple(Terms(f"{kind}recorded", 1.0, 2) for kind in (HOST, DOMAIN, ADDRESS))
-    want = Want(host="recorded", keys=terms, waiting=3)
-    inquire("ask for windows", ledger=LedgerAsk(wants=(want,), longest_s=70.0, engine="mate-0-0"))
+    want = WindowRequest(host="recorded", keys=terms, waiting=3)
+    wanted = LedgerRequest(wants=(want,), longest_s=70.0, engine="mate-0-0")
+    to.request("ask for windows", LEDGER, token, wanted)
     back = Return(key=terms[0].key, started_ago_s=0.5, in_flight=1)
     pause = Pause(key=terms[0].key, for_s=30.0, why="Retry-After")
-    inquire("pause a host", ledger=LedgerAsk(returns=(back,), pauses=(pause,)))
-    inquire("ask for a host that is left alone", ledger=LedgerAsk(wants=(want,)))
+    to.request("pause a host", LEDGER, token, LedgerRequest(returns=(back,), pauses=(pause,)))
+    left_alone = LedgerRequest(wants=(want,))
+    to.request("ask for a host that is left alone", LEDGER, token, left_alone)
     to.say("cancel (inquire)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
     end = Departure(session_id=to.ids["session_id"])
     to.say("leave (inquire)", "node", f"{node}:unregister", end)
@@ -370,14 +382,10 @@ def record_bundles(master: Master) -> list[dict[str, Any]]:
     to.say("submit (code)", "admin", "/api/v1/tasks", task)
     request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
     (work,) = to.say("lease (code)", "node", f"{node}:lease", request)["assignments"]
-    call = BundleCall(
-        session_id=to.ids["session_id"],
-        execution_id=to.ids["execution_id"],
-        token=work["token"],
-    )
-    to.say("fetch the code", "node", f"{node}:bundle", call)
-    stale = msgspec.structs.replace(call, token=work["token"] + 1)
-    to.say("fetch the code when it is stale", "node", f"{node}:bundle", stale)
+    to.request("fetch the code", CODE, work["token"])
+    to.request("fetch the code when it is stale", CODE, work["token"] + 1)
+    unwanted = BundleFetch(digest="0" * 64)
+    to.request("fetch a bundle that was not asked for", BUNDLE, 0, unwanted, execution_id="")
     to.say("cancel (code)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
     end = Departure(session_id=to.ids["session_id"])
     to.say("leave (code)", "node", f"{node}:unregister", end)
@@ -402,14 +410,8 @@ def record_secrets(master: Master) -> list[dict[str, Any]]:
     to.say("submit (secrets)", "admin", "/api/v1/tasks", task)
     request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
     (work,) = to.say("lease (secrets)", "node", f"{node}:lease", request)["assignments"]
-    call = SecretCall(
-        session_id=to.ids["session_id"],
-        execution_id=to.ids["execution_id"],
-        token=work["token"],
-    )
-    to.say("fetch the secrets", "node", f"{node}:secrets", call)
-    stale = msgspec.structs.replace(call, token=work["token"] + 1)
-    to.say("fetch the secrets when it is stale", "node", f"{node}:secrets", stale)
+    to.request("fetch the secrets", SECRETS, work["token"])
+    to.request("fetch the secrets when it is stale", SECRETS, work["token"] + 1)
     to.say("cancel (secrets)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
     end = Departure(session_id=to.ids["session_id"])
     to.say("leave (secrets)", "node", f"{node}:unregister", end)

@@ -26,11 +26,7 @@ NOT_IN_IT: Final = {
     "lease",
     "report",
     "note",
-    "keep_segment",
-    "ask_frontier",
-    "inquire",
-    "give_bundle",
-    "give_secrets",
+    "request_service",
     "device_heartbeat",
     "validate_workflow",
 }

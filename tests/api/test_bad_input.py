@@ -101,7 +101,7 @@ NOT_JSON = [
     raw("half a surrogate", "not valid Unicode", b'{"task_type": "x", "dedup_key": "\\ud800"}'),
     raw("UTF-16", "not UTF-8", '{"task_type": "x"}'.encode("utf-16")),
     raw("byte order mark", "not valid JSON", b'\xef\xbb\xbf{"task_type": "x"}'),
-    raw("brackets without end", "(body)", b"[" * DEEP, 422),
+    raw("brackets without end", "too deeply", b"[" * DEEP),
     raw("deep parameters", "too deeply", b'{"parameters": ' + b'{"a":' * DEEP),
     raw("deep capabilities", "too deeply", b'{"capabilities": ' + b'{"a":' * DEEP),
     Row("form", 415, "application/json", "POST", TASKS, b"a=b", headers={"Content-Type": "a/b"}),

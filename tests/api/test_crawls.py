@@ -42,7 +42,7 @@ def lines(*titles: str, kind: str = "products") -> bytes:
 
 def begun(node: CrawlingNode, *titles: str, **first: Any) -> None:
     """A crawl whose items all count."""
-    assert node.keep(columns=["title", "n"], **first) == {"verdict": "kept"}
+    assert node.keep(columns=["title", "n"], **first)["refusal"] == ""
     node.keep(lines(*titles))
     node.keep()
 
@@ -166,14 +166,14 @@ def test_only_the_holder_of_a_crawl_may_write(master: Master) -> None:
         "no such execution": node.upload(segment=segment, execution_id="exec-none"),
     }
     for what, upload in wrong.items():
-        assert node.say("keep", upload).expect(200)["verdict"] == "stale", what
+        assert "is not held" in node.request("output", upload).expect(200)["refusal"], what
     stolen = {**node.upload(segment=segment), "session_id": other.session}
-    assert other.say("keep", stolen).expect(200)["verdict"] == "stale"
+    assert "is not held" in other.request("output", stolen).expect(200)["refusal"]
     assert master.get(f"{node.path_of_crawl}/items")["items"] == []
     begun(node, "a")
     node.report(node.work, "succeeded", data={})
 
-    assert node.keep(lines("late"))["verdict"] == "stale"
+    assert "is not held" in node.keep(lines("late"))["refusal"]
     assert len(master.get(f"{node.path_of_crawl}/items")["items"]) == 1
     node.leave()
 
@@ -200,12 +200,14 @@ def test_a_new_attempt_takes_the_place_of_the_old_one(master: Master) -> None:
 
 
 def test_a_segment_that_is_too_large_or_makes_no_sense_is_refused(node: CrawlingNode) -> None:
-    assert node.keep(b"\x00" * 10 + bytes(range(256)) * 8000)["verdict"] == "kept"
+    assert node.keep(b"\x00" * 10 + bytes(range(256)) * 8000)["refusal"] == ""
     node.sequence += 1
-    huge = node.upload(segment={"sequence": node.sequence, "first": 1}, data="A" * 1_400_000)
-    assert node.say("keep", huge).expect(200)["verdict"] == "stale"
+    segment = {"sequence": node.sequence, "first": 1}
+    huge = node.store(segment, data="A" * 1_400_000).expect(200)
+    assert "1,000,000 bytes" in huge["refusal"]
+    assert not huge["may_retry"]
     for segment in ({"sequence": 0, "first": 1}, {"sequence": "x", "first": 1}, {}):
-        node.say("keep", node.upload(segment=segment)).expect(422)
+        node.store(segment).expect(422)
 
 
 def test_figures_come_with_notes_and_stay(node: CrawlingNode, master: Master) -> None:

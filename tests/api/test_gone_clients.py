@@ -78,7 +78,10 @@ def before_they_are_done(key: str, task: str, node: CrawlingNode) -> dict[str, t
             head("POST", "/api/v1/tasks", by, "Content-Length: 90000000") + b"{" * 200_000,
             0,
         ),
-        "within a node's body": (head("POST", f"{node.path}:keep", of_node, long) + b"{" * 99, 0),
+        "within a node's body": (
+            head("POST", f"{node.path}/services/output", of_node, long) + b"{" * 99,
+            0,
+        ),
         "within a chunk": (
             head("POST", "/api/v1/tasks", by, "Transfer-Encoding: chunked") + b"ffff\r\nabc",
             0,

@@ -92,11 +92,7 @@ SPOKEN_BY_NODES: Final = (
     ":lease",
     ":report",
     ":note",
-    ":keep",
-    ":frontier",
-    ":inquire",
-    ":bundle",
-    ":secrets",
+    "/services/{service}",
     ":renew-token",
 )
 OF_PROJECTS: Final = {

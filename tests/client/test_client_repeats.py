@@ -11,7 +11,7 @@ from aiohttp import web
 from crawlfleet.client import Client
 from crawlfleet.errors import Busy, CrawlfleetError, MasterUnreachable, NotFound
 from crawlfleet.testing.simulation.clock import run_simulated
-from tests.client.test_client_patience import Handler, problem, serving
+from tests.client.test_client_retries import Handler, problem, serving
 
 Use = Callable[[Client], Awaitable[Any]]
 REMOVALS: dict[str, Use] = {

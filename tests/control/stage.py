@@ -32,6 +32,7 @@ from crawlfleet.model.wire.node_protocol import (
     ReportKind,
     ReportOutcome,
 )
+from crawlfleet.model.wire.services import ServiceRequest, ServiceResponse
 from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.files import BundleStore
 from crawlfleet.ports.output import OutputStore
@@ -83,6 +84,18 @@ class PlayedNode:
             backlog=backlog,
         )
         return await self._control.leases.lease(self.id, request)
+
+    async def request(
+        self, work: Assignment | None, service: str, payload: Any = None, **fields: Any
+    ) -> ServiceResponse:
+        """Request something of a service, in the name of an execution or of the node itself."""
+        named = {} if work is None else {"execution_id": work.execution_id, "token": work.token}
+        request = ServiceRequest(
+            session_id=self.session_id,
+            payload=msgspec.Raw(msgspec.json.encode(payload)),
+            **{**named, **fields},
+        )
+        return await self._control.services.answer(self.id, service, request)
 
     async def take(self) -> Assignment:
         """The one assignment that is expected."""

@@ -84,7 +84,7 @@ def test_what_nodes_say_of_hosts_is_text(window: Window, fleet: Ground) -> None:
         for text in PAYLOADS
     ]
     pauses = [{"key": f"host:{text}", "for_s": 600.0, "why": text} for text in PAYLOADS]
-    asked = voice.say("inquire", **named, ledger={"wants": wants, "pauses": pauses})
+    asked = voice.request("ledger", **named, payload={"wants": wants, "pauses": pauses})
     assert not asked.get("refusal"), asked
     work = fleet.api.crawl_work(task.id)
     assert {each.pause for each in work.keys} == {*PAYLOADS}

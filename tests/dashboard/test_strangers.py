@@ -68,6 +68,10 @@ class Voice:
 
         return self._fleet.api._run(said())
 
+    def request(self, service: str, **body: Any) -> Any:
+        path = f"/api/v1/nodes/{self.id}/services/{service}"
+        return self._say(path, {"session_id": self._session, **body}, self._token)
+
     def say(self, verb: str, **body: Any) -> Any:
         path = f"/api/v1/nodes/{self.id}:{verb}"
         return self._say(path, {"session_id": self._session, **body}, self._token)

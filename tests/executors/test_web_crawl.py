@@ -81,8 +81,8 @@ class Said:
 class Kept(Said):
     """A context of a node that hands output over, until `most` segments have been taken."""
 
-    keeps_output = True
-    keeps_frontiers = False
+    stores_output = True
+    reaches_frontier = False
     parent_id = None
     ledger = None
 
@@ -94,7 +94,7 @@ class Kept(Said):
         self._folder = folder
         self._left = most
 
-    async def keep(self, stream: Any, segment: Segment, data: bytes) -> None:
+    async def store_segment(self, stream: Any, segment: Segment, data: bytes) -> None:
         if not self._left:
             raise SinkUnusable("the lease is lost")
         self._left -= 1
@@ -104,7 +104,7 @@ class Kept(Said):
     async def figures(self, figures: Any) -> None:
         self.last = figures
 
-    def obey(self, obey: Any) -> None: ...
+    def handle_orders(self, handler: Any) -> None: ...
 
 
 @pytest.fixture(scope="module")

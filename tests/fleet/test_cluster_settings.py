@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.client import Client
-from crawlfleet.model.admin_requests import ClusterView
+from crawlfleet.views.projects import ClusterView
 from tests.support.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

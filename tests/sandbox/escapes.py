@@ -348,17 +348,16 @@ def _table(columns: dict[str, list[Outcome]]) -> str:
 
 
 HEAD: Final = """\
-# What was tried, and what held
+# Escape attempts
 
-Programs that try to break out of a cell, run in a cell of each level of the \
-[sandbox](../guides/sandbox.md). A cell of this table names the layer that stopped the attempt, \
-judged by what the kernel answered; several may have stood behind it. L3 was run by a worker that \
-is root, the others by one that is a plain user. Made by `python -m tests.sandbox.escapes` as \
-root, on {machine}.
+Hostile programs try to break out of a cell, at each level of the [sandbox](../guides/sandbox.md). \
+A field of this table names the layer that stopped the attempt, judged by the kernel's error; \
+other layers might have stopped it too. L3 was run by a worker that is root, the others by a \
+worker that is a plain user. Written by `python -m tests.sandbox.escapes` as root, on {machine}.
 
-L4 could not be run there: it has no controllers of cgroup version 2. \
-On a kernel of its own its limits hold, and 77 of these attempts are held; two could not be \
-judged there ([what was seen](../guides/sandbox.md#what-was-seen-and-what-was-not)).
+L4 could not be run there, because the machine has no controllers of cgroup version 2. On its own \
+kernel its limits work, and 77 of these attempts are stopped; two could not be judged there \
+([details](../guides/sandbox.md#what-was-seen-and-what-was-not)).
 
 """
 

@@ -20,7 +20,6 @@ from crawlfleet.adapters.machine import Machine
 from crawlfleet.client.http.transport import Transport
 from crawlfleet.client.node_link import HttpControlLink
 from crawlfleet.model.resources import Usage
-from crawlfleet.model.wire.execution_requests import Finding
 from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     Assignment,
@@ -32,7 +31,6 @@ from crawlfleet.model.wire.node_protocol import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.wire.output import Stream
 from crawlfleet.ports.execution import Attempt, Observer
 from crawlfleet.testing.simulation.faults import KeptIdentity
 from crawlfleet.worker.agent import Agent
@@ -112,23 +110,6 @@ class SleepingPool:
 
     def order(self, order: ExecutionOrder) -> bool:
         return False
-
-    def confirm(
-        self,
-        execution_id: str,
-        stream: Stream,
-        sequence: int,
-        refusal: str = "",
-        *,
-        is_ended: bool = False,
-    ) -> None:
-        """Nothing here has output."""
-
-    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
-        """Nothing here has a frontier."""
-
-    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
-        """Nothing here asks for anything."""
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -5,10 +5,9 @@ from typing import Any
 
 from crawlfleet.client.http.transport import Transport
 from crawlfleet.client.node_link import HttpControlLink
-from crawlfleet.crawl.frontier.master import ServedFrontier
+from crawlfleet.crawl.frontier.master import MasterFrontier
 from crawlfleet.errors import FrontierRefused
 from crawlfleet.model.crawl.frontier import FrontierRules
-from crawlfleet.model.wire.frontier import FrontierCall, Standing
 from crawlfleet.model.wire.node_protocol import (
     PROTOCOL,
     Assignment,
@@ -18,6 +17,7 @@ from crawlfleet.model.wire.node_protocol import (
     ReportBatch,
     ReportKind,
 )
+from crawlfleet.model.wire.services import FRONTIER, ServiceRequest
 from tests.support.local_fleet import LocalFleet
 
 
@@ -61,16 +61,16 @@ class PlayedNode:
 
     async def ask(self, data: bytes) -> bytes:
         """What the master answers; raises `FrontierRefused`."""
-        call = FrontierCall(
+        request = ServiceRequest(
             session_id=self._me.session_id,
             execution_id=self._work.execution_id,
             token=self._work.token,
             data=data,
         )
-        reply = await self._link.frontier(self._me.node_id, call)
-        if reply.standing is not Standing.DONE:
-            raise FrontierRefused(reply.message)
-        return reply.data
+        response = await self._link.request(self._me.node_id, FRONTIER, request)
+        if response.refusal:
+            raise FrontierRefused(response.refusal)
+        return response.data
 
     async def give_back(self) -> None:
         """The execution is over; another one goes on with the crawl."""
@@ -87,7 +87,7 @@ class PlayedNode:
         await self._transport.__aexit__(None, None, None)
 
 
-class FarFrontier(ServedFrontier):
+class FarFrontier(MasterFrontier):
     """An execution from the first `open` to `close`."""
 
     def __init__(

@@ -10,7 +10,7 @@ from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.worker.health_endpoint import (
     HealthAddress,
     HealthEndpoint,
-    Nameplate,
+    HealthInfo,
     answering,
     parse_place,
 )
@@ -30,14 +30,14 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
 
 def test_alive_and_ready_are_two_things() -> None:
     async def scene() -> None:
-        nameplate = Nameplate(node_id="node-1")
-        async with HealthEndpoint(HERE, 0, nameplate=nameplate) as endpoint:
+        health_info = HealthInfo(node_id="node-1")
+        async with HealthEndpoint(HERE, 0, health_info=health_info) as endpoint:
             alive = await ask(endpoint.port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert alive[0] == b"HTTP/1.1 200 OK"
             assert b'"node_id":"node-1"' in alive[1]
             ready = b"GET /readyz HTTP/1.0\r\n\r\n"
             assert (await ask(endpoint.port, ready))[0] == b"HTTP/1.1 503 Service Unavailable"
-            nameplate.session = True
+            health_info.session = True
             assert (await ask(endpoint.port, ready))[0] == b"HTTP/1.1 200 OK"
             assert (await ask(endpoint.port, b"HEAD /readyz HTTP/1.0\r\n\r\n"))[1] == b""
 
@@ -55,7 +55,7 @@ def test_alive_and_ready_are_two_things() -> None:
 )
 def test_nonsense_is_turned_away(request_: bytes, status: bytes) -> None:
     async def scene() -> None:
-        async with HealthEndpoint(HERE, 0, nameplate=Nameplate()) as endpoint:
+        async with HealthEndpoint(HERE, 0, health_info=HealthInfo()) as endpoint:
             try:
                 line, _ = await ask(endpoint.port, request_)
             except ConnectionError:
@@ -69,8 +69,8 @@ def test_nonsense_is_turned_away(request_: bytes, status: bytes) -> None:
 def test_a_probe_wants_that_very_node() -> None:
     async def scene() -> None:
         prober = HttpProber(timeout_s=5)
-        nameplate = Nameplate(node_id="node-1", session=True)
-        async with HealthEndpoint(HERE, 0, nameplate=nameplate) as endpoint:
+        health_info = HealthInfo(node_id="node-1", session=True)
+        async with HealthEndpoint(HERE, 0, health_info=health_info) as endpoint:
             assert await prober.ask(HERE, endpoint.port, "node-1") is None
             other = await prober.ask(HERE, endpoint.port, "node-2")
             assert other == "another node answers there"
@@ -106,9 +106,16 @@ def test_whatever_answers_there_a_probe_only_says_no(answer: bytes) -> None:
 
 def test_a_door_that_stays_silent_is_given_up() -> None:
     async def scene() -> None:
-        async with await asyncio.start_server(lambda r, w: asyncio.sleep(60), HERE, 0) as server:
+        over = asyncio.Event()
+
+        async def stay_silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await over.wait()
+            writer.close()
+
+        async with await asyncio.start_server(stay_silent, HERE, 0) as server:
             port = server.sockets[0].getsockname()[1]
             trouble = await HttpProber(timeout_s=0.05).ask(HERE, port, "node-1")
+            over.set()
             assert trouble == "no answer within 0.05 s"
 
     asyncio.run(scene())
@@ -116,18 +123,18 @@ def test_a_door_that_stays_silent_is_given_up() -> None:
 
 def test_what_is_advertised_is_where_it_listens() -> None:
     async def scene() -> None:
-        async with answering(WorkerSettings(), Nameplate()) as place:
+        async with answering(WorkerSettings(), HealthInfo()) as place:
             assert place is None
-        async with answering(WorkerSettings(health_port=0), Nameplate()) as place:
+        async with answering(WorkerSettings(health_port=0), HealthInfo()) as place:
             assert place is None
-        async with answering(WorkerSettings(advertise="127.0.0.1:0"), Nameplate()) as place:
+        async with answering(WorkerSettings(advertise="127.0.0.1:0"), HealthInfo()) as place:
             assert place is not None
             assert place.address == HERE
             line, _ = await ask(place.port, b"GET /healthz HTTP/1.0\r\n\r\n")
             assert line.endswith(b"200 OK")
             taken = WorkerSettings(advertise=f"127.0.0.1:{place.port}")
             with pytest.raises(CrawlfleetError, match="health_port"):
-                async with answering(taken, Nameplate()):
+                async with answering(taken, HealthInfo()):
                     pass
 
     asyncio.run(scene())

@@ -1144,26 +1144,6 @@ export interface paths {
         patch: operations["change_node"];
         trace?: never;
     };
-    "/api/v1/nodes/{node_id}:bundle": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Fetch the code of an execution
-         * @description In the name of an execution that the node holds, by its `session_id`, `execution_id` and `token`: the archive of the version that its task was submitted with, in base64, or a `refusal` that says why there is none. Nodes keep archives by their digest, and ask for each once. With a `digest` alone, in place of an execution, it is the archive of a bundle that this master told the node to make ready (`warm`). Role: **admin** or the node itself.
-         */
-        post: operations["give_bundle"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/nodes/{node_id}:drain": {
         parameters: {
             query?: never;
@@ -1178,26 +1158,6 @@ export interface paths {
          * @description What still runs after `deadline_s` seconds is stopped and goes back to the queue, which costs its tasks no retry; without it the node stays until all is done. Draining anew sets another deadline. A node may drain itself. Answers with the node. Role: **operator** or **admin** or the node itself.
          */
         post: operations["drain_node"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/nodes/{node_id}:frontier": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Lease URLs of a crawl, and commit what came of them
-         * @description What the execution of a crawl asks of the frontier that the master keeps for it; `session_id`, `execution_id` and `token` must be those of a living lease. `data` holds several calls at once, packed and in base64, and so does the answer; the form is that of the node protocol. `standing` is `done`; `stale` when the execution is not the node's (any more); `refused`, with a message, when it cannot be done. The same may be asked again when no answer came: a lease and a step are done once. Only the master that leads has frontiers; the others answer 503. Role: **admin** or the node itself.
-         */
-        post: operations["ask_frontier"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1220,46 +1180,6 @@ export interface paths {
          *     `lost_tasks` are those of `active_tasks` that the node does not own (any more); `stop` lists executions to be stopped; `session_lost` means: stop everything and register again; `renew_token`: fetch a new token. Role: **admin** or the node itself.
          */
         post: operations["heartbeat"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/nodes/{node_id}:inquire": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Ask for a lock, or when a host may be visited
-         * @description In the name of an execution that the node holds, by its `session_id`, `execution_id` and `token`. Either `lock`: a `verb` (`take`, `renew`, `release`), `name`, `number` (which hold of the execution), `lease_s`, `token`; or `ledger`: `wants`, `returns`, `pauses`, `longest_s` and `engine`, as the node protocol says. A `refusal` says why there is no answer, and `is_passing` whether asking again later may help. The same may be asked again when no answer came. Only the master that leads has the ledger, unless it is kept in Redis; others answer 503. Role: **admin** or the node itself.
-         */
-        post: operations["inquire"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/nodes/{node_id}:keep": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Hand over a piece of a crawl's output
-         * @description `stream` is `items`, or `pages` for a WARC archive. A `segment` has its `sequence`, the `first` one of the same step of the crawl, and the last that was `counted` when it was made; what lies between that and `first` was taken back. Its `data` is packed by zlib, at most a million bytes, and base64. `verdict` is `kept` when the piece is durable, and only then may the crawl commit it; `full` when there is no room now: send it again later; `stale` when the execution is not the node's (any more), by its `session_id`, `execution_id` and `token`. The same piece may be sent again. Role: **admin** or the node itself.
-         */
-        post: operations["keep_segment"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1452,26 +1372,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/nodes/{node_id}:secrets": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Fetch the secrets of an execution
-         * @description In the name of an execution that the node holds, by its `session_id`, `execution_id` and `token`: the values that its task declares, or a `refusal` that says why there are none. The answer has `Cache-Control: no-store`. Role: **admin** or the node itself.
-         */
-        post: operations["give_secrets"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/nodes/{node_id}:unregister": {
         parameters: {
             query?: never;
@@ -1506,6 +1406,26 @@ export interface paths {
         get: operations["get_node_history"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node_id}/services/{service}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Request something of the master for an execution
+         * @description In the name of an execution that the node holds. The services are `output` (store a segment of a crawl's output), `frontier` (lease URLs of a crawl and commit what came of them), `locks`, `ledger` (when a host may be visited), `code` and `secrets` of the execution, and `bundle`, which the node uses for itself. `payload` and `data` are as the node protocol describes for each service. A `refusal` says why nothing was done, and `may_retry` whether the same request may succeed later. A request may be sent again when no answer came. Only the master that leads has frontiers, and the ledger unless that is kept in Redis; others answer 503. Role: **admin** or the node itself.
+         */
+        post: operations["request_service"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3603,19 +3523,6 @@ export interface components {
              */
             limit?: number;
         };
-        /**
-         * BundleCall
-         * @description A node asks for the code of an execution that it holds, or (`digest` alone) for some that it
-         *         was told to make ready.
-         */
-        BundleCall: {
-            digest?: string;
-            /** @default  */
-            execution_id?: string;
-            session_id: string;
-            /** @default 0 */
-            token?: number;
-        };
         /** BundlePage */
         BundlePage: {
             items: components["schemas"]["BundleView"][];
@@ -3637,18 +3544,6 @@ export interface components {
              * @default null
              */
             version?: number | null;
-        };
-        /**
-         * BundleReply
-         * @description The archive, or why there is none.
-         */
-        BundleReply: {
-            /** @default  */
-            archive?: string;
-            /** @default  */
-            digest?: string;
-            /** @default  */
-            refusal?: string;
         };
         /**
          * BundleRequest
@@ -4851,23 +4746,6 @@ export interface components {
             /** @default null */
             value?: unknown;
         };
-        /**
-         * Finding
-         * @description The answer, of the same kind; or why there is none.
-         */
-        Finding: {
-            /**
-             * @description Whether asking again later may help.
-             * @default false
-             */
-            is_passing?: boolean;
-            /** @default null */
-            ledger?: components["schemas"]["LedgerTold"] | null;
-            /** @default null */
-            lock?: components["schemas"]["LockTold"] | null;
-            /** @default  */
-            refusal?: string;
-        };
         /** FiringPage */
         FiringPage: {
             items: components["schemas"]["FiringView"][];
@@ -4923,28 +4801,6 @@ export interface components {
          * @enum {unknown}
          */
         Format: "callback" | "email" | "events" | "workflow";
-        /**
-         * FrontierCall
-         * @description A node asks the frontier of a crawl for one of its executions.
-         */
-        FrontierCall: {
-            /** @description A `Talk`. */
-            data: string;
-            execution_id: string;
-            session_id: string;
-            token: number;
-        };
-        /** FrontierReply */
-        FrontierReply: {
-            /**
-             * @description What was told.
-             * @default
-             */
-            data?: string;
-            /** @default  */
-            message?: string;
-            standing: components["schemas"]["Standing"];
-        };
         /**
          * Gap
          * @description Lines that are not kept (any more), by the numbers of the first and the last of them.
@@ -5095,19 +4951,6 @@ export interface components {
             /** @default null */
             shard?: number | null;
             waiting: number;
-        };
-        /**
-         * InquiryCall
-         * @description The same from a node to the master, in the name of an execution that it holds.
-         */
-        InquiryCall: {
-            execution_id: string;
-            /** @default null */
-            ledger?: components["schemas"]["LedgerAsk"] | null;
-            /** @default null */
-            lock?: components["schemas"]["LockAsk"] | null;
-            session_id: string;
-            token: number;
         };
         /** JoinTokenPage */
         JoinTokenPage: {
@@ -5359,38 +5202,6 @@ export interface components {
             wait_s?: number;
         };
         /**
-         * LedgerAsk
-         * @description All that an engine has to say; returns and pauses count before wants.
-         */
-        LedgerAsk: {
-            /**
-             * @description Which one of an execution that has several.
-             * @default
-             */
-            engine?: string;
-            /**
-             * @description For how long one request of this engine may be under way.
-             * @default 60
-             */
-            longest_s?: number;
-            /** @default [] */
-            pauses?: components["schemas"]["Pause"][];
-            /** @default [] */
-            returns?: components["schemas"]["Return"][];
-            /** @default [] */
-            wants?: components["schemas"]["Want"][];
-        };
-        /**
-         * LedgerTold
-         * @description The answer.
-         */
-        LedgerTold: {
-            /** @default [] */
-            refusals?: components["schemas"]["Refused"][];
-            /** @default [] */
-            windows?: components["schemas"]["Window"][];
-        };
-        /**
          * Level
          * @description A step of the ladder; a later one holds more. They compare in this order.
          * @enum {unknown}
@@ -5428,45 +5239,6 @@ export interface components {
             latitude: number;
             longitude: number;
         };
-        /**
-         * LockAsk
-         * @description What an execution wants of a lock; may be said again when no answer came.
-         */
-        LockAsk: {
-            /** @default 30 */
-            lease_s?: number;
-            name: string;
-            /** @description Which of its holds; an execution numbers them as it takes them. */
-            number: number;
-            /**
-             * @description Of the hold to renew or release.
-             * @default 0
-             */
-            token?: number;
-            verb: components["schemas"]["LockVerb"];
-        };
-        /**
-         * LockTold
-         * @description What came of it.
-         */
-        LockTold: {
-            /** @description Whether it is held (`take`, `renew`), or was until now (`release`). */
-            done: boolean;
-            /** @default 0 */
-            free_in_s?: number;
-            /**
-             * @description Who has it, where that is somebody else.
-             * @default
-             */
-            holder?: string;
-            /** @default 0 */
-            token?: number;
-        };
-        /**
-         * LockVerb
-         * @enum {unknown}
-         */
-        LockVerb: "release" | "renew" | "take";
         /**
          * LogLevel
          * @description How much a line matters, the least first.
@@ -5930,15 +5702,6 @@ export interface components {
             waiting: number;
         };
         /**
-         * Pause
-         * @description A host asked to be left alone, or cannot be reached.
-         */
-        Pause: {
-            for_s: number;
-            key: string;
-            why: string;
-        };
-        /**
          * Phrase
          * @description A stable word for what is said, and the values in it.
          */
@@ -6167,22 +5930,6 @@ export interface components {
             values?: {
                 [key: string]: string | number;
             };
-        };
-        /**
-         * Refused
-         * @description Not now.
-         */
-        Refused: {
-            again_in_s: number;
-            host: string;
-            /**
-             * @description Whether the host is left alone by everybody until then.
-             * @default false
-             */
-            is_pause?: boolean;
-            /** @description What stands in the way. */
-            key: string;
-            why: string;
         };
         /**
          * RefusedOrder
@@ -6449,23 +6196,6 @@ export interface components {
             on?: components["schemas"]["ErrorClass"][];
         };
         /**
-         * Return
-         * @description A key is needed no longer, or its window is over.
-         */
-        Return: {
-            /**
-             * @description Requests that have not ended; say it again when they have.
-             * @default 0
-             */
-            in_flight?: number;
-            key: string;
-            /**
-             * @description When the last request went out; `None` when none did.
-             * @default null
-             */
-            started_ago_s?: number | null;
-        };
-        /**
          * Role
          * @description Each role may do what the one before it may; `node` stands apart: only its own work.
          * @enum {unknown}
@@ -6491,16 +6221,6 @@ export interface components {
              * @default 0
              */
             grace_s?: number;
-        };
-        /**
-         * Run
-         * @description The segments of one attempt, as far as they are committed.
-         */
-        Run: {
-            execution_id: string;
-            /** @default 0 */
-            items?: number;
-            last: number;
         };
         /** RunPage */
         RunPage: {
@@ -6795,31 +6515,10 @@ export interface components {
             /** @description `null` when it submits a task. */
             workflow: components["schemas"]["ScheduledWorkflowView"] | null;
         };
-        /**
-         * SecretCall
-         * @description A node asks for the secrets of an execution that it holds.
-         */
-        SecretCall: {
-            execution_id: string;
-            session_id: string;
-            token: number;
-        };
         /** SecretPage */
         SecretPage: {
             items: components["schemas"]["SecretView"][];
             next_cursor: string | null;
-        };
-        /**
-         * SecretReply
-         * @description The values by name, or why there are none.
-         */
-        SecretReply: {
-            /** @default  */
-            refusal?: string;
-            /** @default {} */
-            values?: {
-                [key: string]: string;
-            };
         };
         /**
          * SecretRequest
@@ -6844,86 +6543,6 @@ export interface components {
             updated_at: string;
             /** @description Counts how often it was set or removed, for `If-Match`. */
             version: number;
-        };
-        /**
-         * Segment
-         * @description One immutable piece of output.
-         */
-        Segment: {
-            /**
-             * @description Only of the first one: every field that an item can have, in order.
-             * @default []
-             */
-            columns?: string[];
-            /**
-             * @description All through this number are committed. What lies between it and `first` was taken back.
-             * @default 0
-             */
-            counted?: number;
-            /**
-             * @description Only of the first one: the runs of earlier attempts that this one goes on from. Of a run that
-             *     is `shared`, what the first and the last segment know of other runs.
-             * @default []
-             */
-            earlier?: components["schemas"]["Run"][];
-            /** @description The number of the first segment of the same step. */
-            first: number;
-            /**
-             * @description Whether its last line goes on in the next segment.
-             * @default false
-             */
-            is_part?: boolean;
-            /**
-             * @description How many end in this segment.
-             * @default 0
-             */
-            items?: number;
-            /**
-             * @description Only of the first one: whether the crawl has items of several kinds.
-             * @default false
-             */
-            kinds?: boolean;
-            sequence: number;
-            /**
-             * @description Only of the first one: whether other runs of the crawl count beside this one.
-             * @default false
-             */
-            shared?: boolean;
-        };
-        /**
-         * SegmentReply
-         * @description The master's answer to a segment.
-         */
-        SegmentReply: {
-            /**
-             * @description With `stale`: whether the run was ended by others, who have settled what counts of it. The
-             *     execution did nothing wrong, and the next one goes on.
-             * @default false
-             */
-            is_ended?: boolean;
-            /** @default  */
-            message?: string;
-            verdict: components["schemas"]["Verdict"];
-        };
-        /**
-         * SegmentUpload
-         * @description A node hands over a segment of one of its executions.
-         */
-        SegmentUpload: {
-            /**
-             * @description Packed by zlib.
-             * @default
-             */
-            data?: string;
-            execution_id: string;
-            segment: components["schemas"]["Segment"];
-            session_id: string;
-            /**
-             * @default items
-             * @enum {unknown}
-             */
-            stream?: "items" | "pages";
-            token: number;
         };
         /**
          * Series
@@ -6969,6 +6588,47 @@ export interface components {
             newest: components["schemas"]["MeasuredRunView"];
             project_id: string;
             series: string;
+        };
+        /**
+         * ServiceRequest
+         * @description A node's request to a service, mostly in the name of an execution that it holds.
+         */
+        ServiceRequest: {
+            /**
+             * @description Binary content, where the service takes any.
+             * @default
+             */
+            data?: string;
+            /** @default  */
+            execution_id?: string;
+            /** @description The request as JSON; each service has its own form. */
+            payload?: unknown;
+            session_id: string;
+            /** @default 0 */
+            token?: number;
+        };
+        /**
+         * ServiceResponse
+         * @description The answer of a service.
+         */
+        ServiceResponse: {
+            /**
+             * @description Binary content of the answer.
+             * @default
+             */
+            data?: string;
+            /**
+             * @description Whether the same request may succeed later.
+             * @default false
+             */
+            may_retry?: boolean;
+            /** @description The answer as JSON. */
+            payload?: unknown;
+            /**
+             * @description Why the service did not do what was requested; empty when it did.
+             * @default
+             */
+            refusal?: string;
         };
         /**
          * SessionLink
@@ -7116,12 +6776,6 @@ export interface components {
          * @enum {unknown}
          */
         Source: "disk_free" | "error_share" | "events" | "nodes_lost" | "nodes_online" | "queue_age_s" | "queue_length";
-        /**
-         * Standing
-         * @description How the master takes what was asked.
-         * @enum {unknown}
-         */
-        Standing: "done" | "refused" | "stale";
         /**
          * StartRequest
          * @description How to run a workflow that is kept.
@@ -7798,23 +7452,6 @@ export interface components {
             workflow_id?: string | null;
         };
         /**
-         * Terms
-         * @description How a crawl would treat a key, were it alone.
-         */
-        Terms: {
-            /** @description Requests at once. */
-            concurrency: number;
-            /** @description Between the starts of two requests. */
-            delay_s: number;
-            key: string;
-            /**
-             * @description Of these, so many are of use to the one who asks: others of its crawl make the rest. 0 is all
-             *     of them.
-             * @default 0
-             */
-            most?: number;
-        };
-        /**
          * Throughput
          * @description What happened to tasks in a stretch of time that ends now.
          */
@@ -8042,12 +7679,6 @@ export interface components {
          * @enum {unknown}
          */
         ValueKind: "flag" | "integer" | "list" | "number" | "object" | "text";
-        /**
-         * Verdict
-         * @description What became of a segment.
-         * @enum {unknown}
-         */
-        Verdict: "full" | "kept" | "stale";
         /** VersionPage */
         VersionPage: {
             items: components["schemas"]["VersionView"][];
@@ -8072,16 +7703,6 @@ export interface components {
         Visitor: {
             task_id: string;
             task_type: string;
-        };
-        /**
-         * Want
-         * @description Requests wait for all of these keys at once.
-         */
-        Want: {
-            host: string;
-            keys: components["schemas"]["Terms"][];
-            /** @default 1 */
-            waiting?: number;
         };
         /**
          * WebhookDetails
@@ -8222,20 +7843,6 @@ export interface components {
             updated_at: string;
             url: string;
             version: number;
-        };
-        /**
-         * Window
-         * @description Requests to a key may start from then until then, and so many may be under way.
-         */
-        Window: {
-            /** @description Between two starts: what the most careful of those who visit it asks for. */
-            delay_s: number;
-            /** @description Counted from when it was asked for. */
-            end_in_s: number;
-            key: string;
-            permits: number;
-            /** @description Counted from when the answer came. */
-            start_in_s: number;
         };
         /**
          * WorkflowDocument
@@ -8437,11 +8044,9 @@ export type BreakerView = components['schemas']['BreakerView'];
 export type BulkPriorityRequest = components['schemas']['BulkPriorityRequest'];
 export type BulkReply = components['schemas']['BulkReply'];
 export type BulkRequest = components['schemas']['BulkRequest'];
-export type BundleCall = components['schemas']['BundleCall'];
 export type BundlePage = components['schemas']['BundlePage'];
 export type BundleRef = components['schemas']['BundleRef'];
 export type BundleRemoval = components['schemas']['BundleRemoval'];
-export type BundleReply = components['schemas']['BundleReply'];
 export type BundleRequest = components['schemas']['BundleRequest'];
 export type BundleRollback = components['schemas']['BundleRollback'];
 export type BundleVersionView = components['schemas']['BundleVersionView'];
@@ -8504,13 +8109,10 @@ export type FieldDrift = components['schemas']['FieldDrift'];
 export type FieldExpectation = components['schemas']['FieldExpectation'];
 export type FieldFigures = components['schemas']['FieldFigures'];
 export type FieldProblem = components['schemas']['FieldProblem'];
-export type Finding = components['schemas']['Finding'];
 export type FiringPage = components['schemas']['FiringPage'];
 export type FiringView = components['schemas']['FiringView'];
 export type FleetStatus = components['schemas']['FleetStatus'];
 export type Format = components['schemas']['Format'];
-export type FrontierCall = components['schemas']['FrontierCall'];
-export type FrontierReply = components['schemas']['FrontierReply'];
 export type Gap = components['schemas']['Gap'];
 export type Heartbeat = components['schemas']['Heartbeat'];
 export type HeartbeatReply = components['schemas']['HeartbeatReply'];
@@ -8518,7 +8120,6 @@ export type Holder = components['schemas']['Holder'];
 export type HostReport = components['schemas']['HostReport'];
 export type HostUses = components['schemas']['HostUses'];
 export type HostWork = components['schemas']['HostWork'];
-export type InquiryCall = components['schemas']['InquiryCall'];
 export type JoinTokenPage = components['schemas']['JoinTokenPage'];
 export type JoinTokenRequest = components['schemas']['JoinTokenRequest'];
 export type JoinTokenView = components['schemas']['JoinTokenView'];
@@ -8530,14 +8131,9 @@ export type KeyWork = components['schemas']['KeyWork'];
 export type Kind = components['schemas']['Kind'];
 export type LeaseReply = components['schemas']['LeaseReply'];
 export type LeaseRequest = components['schemas']['LeaseRequest'];
-export type LedgerAsk = components['schemas']['LedgerAsk'];
-export type LedgerTold = components['schemas']['LedgerTold'];
 export type Level = components['schemas']['Level'];
 export type Liveness = components['schemas']['Liveness'];
 export type Location = components['schemas']['Location'];
-export type LockAsk = components['schemas']['LockAsk'];
-export type LockTold = components['schemas']['LockTold'];
-export type LockVerb = components['schemas']['LockVerb'];
 export type LogLevel = components['schemas']['LogLevel'];
 export type LogLine = components['schemas']['LogLine'];
 export type LogLineView = components['schemas']['LogLineView'];
@@ -8568,7 +8164,6 @@ export type Overlap = components['schemas']['Overlap'];
 export type Overview = components['schemas']['Overview'];
 export type Parameter = components['schemas']['Parameter'];
 export type PartitionWork = components['schemas']['PartitionWork'];
-export type Pause = components['schemas']['Pause'];
 export type Phrase = components['schemas']['Phrase'];
 export type PriorityRequest = components['schemas']['PriorityRequest'];
 export type Problem = components['schemas']['Problem'];
@@ -8587,7 +8182,6 @@ export type QuotaPatch = components['schemas']['QuotaPatch'];
 export type QuotaView = components['schemas']['QuotaView'];
 export type Rate = components['schemas']['Rate'];
 export type Reason = components['schemas']['Reason'];
-export type Refused = components['schemas']['Refused'];
 export type RefusedOrder = components['schemas']['RefusedOrder'];
 export type Registered = components['schemas']['Registered'];
 export type RegisteredDevice = components['schemas']['RegisteredDevice'];
@@ -8602,11 +8196,9 @@ export type ResendReply = components['schemas']['ResendReply'];
 export type ResendRequest = components['schemas']['ResendRequest'];
 export type Resources = components['schemas']['Resources'];
 export type RetryPolicy = components['schemas']['RetryPolicy'];
-export type Return = components['schemas']['Return'];
 export type Role = components['schemas']['Role'];
 export type RollbackRequest = components['schemas']['RollbackRequest'];
 export type RotateRequest = components['schemas']['RotateRequest'];
-export type Run = components['schemas']['Run'];
 export type RunPage = components['schemas']['RunPage'];
 export type RunRequest = components['schemas']['RunRequest'];
 export type RunStepPage = components['schemas']['RunStepPage'];
@@ -8620,18 +8212,15 @@ export type SchedulePatch = components['schemas']['SchedulePatch'];
 export type ScheduleReason = components['schemas']['ScheduleReason'];
 export type ScheduleRequest = components['schemas']['ScheduleRequest'];
 export type ScheduleView = components['schemas']['ScheduleView'];
-export type SecretCall = components['schemas']['SecretCall'];
 export type SecretPage = components['schemas']['SecretPage'];
-export type SecretReply = components['schemas']['SecretReply'];
 export type SecretRequest = components['schemas']['SecretRequest'];
 export type SecretView = components['schemas']['SecretView'];
-export type Segment = components['schemas']['Segment'];
-export type SegmentReply = components['schemas']['SegmentReply'];
-export type SegmentUpload = components['schemas']['SegmentUpload'];
 export type Series = components['schemas']['Series'];
 export type SeriesPage = components['schemas']['SeriesPage'];
 export type SeriesPoint = components['schemas']['SeriesPoint'];
 export type SeriesView = components['schemas']['SeriesView'];
+export type ServiceRequest = components['schemas']['ServiceRequest'];
+export type ServiceResponse = components['schemas']['ServiceResponse'];
 export type SessionLink = components['schemas']['SessionLink'];
 export type SessionView = components['schemas']['SessionView'];
 export type SettingPage = components['schemas']['SettingPage'];
@@ -8643,7 +8232,6 @@ export type SignInRequest = components['schemas']['SignInRequest'];
 export type SilenceRequest = components['schemas']['SilenceRequest'];
 export type SilenceView = components['schemas']['SilenceView'];
 export type Source = components['schemas']['Source'];
-export type Standing = components['schemas']['Standing'];
 export type StartRequest = components['schemas']['StartRequest'];
 export type Statistics = components['schemas']['Statistics'];
 export type Step = components['schemas']['Step'];
@@ -8665,7 +8253,6 @@ export type TaskStatusChange = components['schemas']['TaskStatusChange'];
 export type TaskTypePage = components['schemas']['TaskTypePage'];
 export type TaskTypeView = components['schemas']['TaskTypeView'];
 export type TaskView = components['schemas']['TaskView'];
-export type Terms = components['schemas']['Terms'];
 export type Throughput = components['schemas']['Throughput'];
 export type Totals = components['schemas']['Totals'];
 export type Trouble = components['schemas']['Trouble'];
@@ -8679,11 +8266,9 @@ export type UsageReport = components['schemas']['UsageReport'];
 export type UsageStep = components['schemas']['UsageStep'];
 export type Validation = components['schemas']['Validation'];
 export type ValueKind = components['schemas']['ValueKind'];
-export type Verdict = components['schemas']['Verdict'];
 export type VersionPage = components['schemas']['VersionPage'];
 export type VersionView = components['schemas']['VersionView'];
 export type Visitor = components['schemas']['Visitor'];
-export type Want = components['schemas']['Want'];
 export type WebhookDetails = components['schemas']['WebhookDetails'];
 export type WebhookPage = components['schemas']['WebhookPage'];
 export type WebhookPatch = components['schemas']['WebhookPatch'];
@@ -8691,7 +8276,6 @@ export type WebhookRequest = components['schemas']['WebhookRequest'];
 export type WebhookRotation = components['schemas']['WebhookRotation'];
 export type WebhookTest = components['schemas']['WebhookTest'];
 export type WebhookView = components['schemas']['WebhookView'];
-export type Window = components['schemas']['Window'];
 export type WorkflowDocument = components['schemas']['WorkflowDocument'];
 export type WorkflowPage = components['schemas']['WorkflowPage'];
 export type WorkflowProblem = components['schemas']['WorkflowProblem'];
@@ -11860,55 +11444,6 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    give_bundle: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Of the node. */
-                node_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
-                 *       "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
-                 *       "token": 7
-                 *     }
-                 */
-                "application/json": components["schemas"]["BundleCall"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "digest": "f8e9ca77b3df4c26bc29c52e3f1f1e2f7b4d8f4e0d7c6a5b4c3d2e1f0a9b8c7d",
-                     *       "archive": "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=="
-                     *     }
-                     */
-                    "application/json": components["schemas"]["BundleReply"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            503: components["responses"]["503"];
-        };
-    };
     drain_node: {
         parameters: {
             query?: never;
@@ -11943,56 +11478,6 @@ export interface operations {
             404: components["responses"]["404"];
             409: components["responses"]["409"];
             412: components["responses"]["412"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            503: components["responses"]["503"];
-        };
-    };
-    ask_frontier: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Of the node. */
-                node_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
-                 *       "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
-                 *       "token": 1,
-                 *       "data": "AIGkYXNrc5GBo2Fza6RvcGVu"
-                 *     }
-                 */
-                "application/json": components["schemas"]["FrontierCall"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "standing": "done",
-                     *       "data": "AIWkbGlmZQGmY291bnRzhaVrbm93bgCnd2FpdGluZwCmbGVhc2VkAKRkb25lAKVwYWdlcwA="
-                     *     }
-                     */
-                    "application/json": components["schemas"]["FrontierReply"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
@@ -12047,144 +11532,6 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["HeartbeatReply"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            503: components["responses"]["503"];
-        };
-    };
-    inquire: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Of the node. */
-                node_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session_id": "sess-06f6vn2kd3yyqj4p3m4p7d2w10",
-                 *       "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
-                 *       "token": 1,
-                 *       "ledger": {
-                 *         "wants": [
-                 *           {
-                 *             "host": "https://shop.example",
-                 *             "keys": [
-                 *               {
-                 *                 "key": "host:https://shop.example",
-                 *                 "delay_s": 1,
-                 *                 "concurrency": 1
-                 *               },
-                 *               {
-                 *                 "key": "domain:shop.example",
-                 *                 "delay_s": 0.25,
-                 *                 "concurrency": 4
-                 *               },
-                 *               {
-                 *                 "key": "address:203.0.113.7",
-                 *                 "delay_s": 0.125,
-                 *                 "concurrency": 8
-                 *               }
-                 *             ]
-                 *           }
-                 *         ]
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["InquiryCall"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "ledger": {
-                     *         "windows": [
-                     *           {
-                     *             "key": "host:https://shop.example",
-                     *             "start_in_s": 0,
-                     *             "end_in_s": 10,
-                     *             "delay_s": 1,
-                     *             "permits": 1
-                     *           }
-                     *         ]
-                     *       }
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Finding"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            503: components["responses"]["503"];
-        };
-    };
-    keep_segment: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Of the node. */
-                node_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
-                 *       "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
-                 *       "token": 1,
-                 *       "stream": "items",
-                 *       "segment": {
-                 *         "sequence": 2,
-                 *         "first": 2,
-                 *         "counted": 1,
-                 *         "items": 1
-                 *       },
-                 *       "data": "eJyLViooyk8pTS4pVtKpVirJLMlJVbJS8k4tATFqY7kAunIK7A=="
-                 *     }
-                 */
-                "application/json": components["schemas"]["SegmentUpload"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "verdict": "kept"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["SegmentReply"];
                 };
             };
             400: components["responses"]["400"];
@@ -12617,56 +11964,6 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    give_secrets: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Of the node. */
-                node_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
-                 *       "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
-                 *       "token": 7
-                 *     }
-                 */
-                "application/json": components["schemas"]["SecretCall"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "values": {
-                     *         "SHOP_PASSWORD": "correct horse battery staple"
-                     *       }
-                     *     }
-                     */
-                    "application/json": components["schemas"]["SecretReply"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            503: components["responses"]["503"];
-        };
-    };
     unregister_node: {
         parameters: {
             query?: never;
@@ -12768,6 +12065,94 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    request_service: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+                /** @description Of the service. */
+                service: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "token": 1,
+                 *       "payload": {
+                 *         "wants": [
+                 *           {
+                 *             "host": "https://shop.example",
+                 *             "keys": [
+                 *               {
+                 *                 "key": "host:https://shop.example",
+                 *                 "delay_s": 1,
+                 *                 "concurrency": 1
+                 *               },
+                 *               {
+                 *                 "key": "domain:shop.example",
+                 *                 "delay_s": 0.25,
+                 *                 "concurrency": 4
+                 *               },
+                 *               {
+                 *                 "key": "address:203.0.113.7",
+                 *                 "delay_s": 0.125,
+                 *                 "concurrency": 8
+                 *               }
+                 *             ]
+                 *           }
+                 *         ]
+                 *       },
+                 *       "data": ""
+                 *     }
+                 */
+                "application/json": components["schemas"]["ServiceRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "payload": {
+                     *         "windows": [
+                     *           {
+                     *             "key": "host:https://shop.example",
+                     *             "start_in_s": 0,
+                     *             "end_in_s": 10,
+                     *             "delay_s": 1,
+                     *             "permits": 1
+                     *           }
+                     *         ]
+                     *       },
+                     *       "data": "",
+                     *       "refusal": "",
+                     *       "may_retry": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceResponse"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];

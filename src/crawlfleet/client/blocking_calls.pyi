@@ -19,6 +19,7 @@ from crawlfleet.client.http.fields import (
     TaskVerb,
 )
 from crawlfleet.features.alerts.views import AlertView
+from crawlfleet.features.bundles.views import BundleView
 from crawlfleet.features.crawls.views import CrawlItem, CrawlView, HostUses, UrlExplanation
 from crawlfleet.features.crawls.work_views import CrawlWork
 from crawlfleet.features.schedules.views import (
@@ -28,6 +29,7 @@ from crawlfleet.features.schedules.views import (
     ScheduleExplanation,
     ScheduleView,
 )
+from crawlfleet.features.secrets.views import SecretView
 from crawlfleet.features.webhooks.views import (
     DeliveryDetails,
     DeliveryView,
@@ -44,17 +46,8 @@ from crawlfleet.features.workflows.views import (
     VersionView,
     WorkflowView,
 )
-from crawlfleet.model.admin_requests import (
-    ClusterHealth,
-    ClusterView,
-    ConfigurationView,
-    DeadLetter,
-    ProjectView,
-    SettingView,
-)
+from crawlfleet.model.admin_requests import ClusterHealth, SettingView
 from crawlfleet.model.attention import Concern
-from crawlfleet.model.bundle import BundleView
-from crawlfleet.model.secret import SecretView
 from crawlfleet.model.statistics import Series, Statistics, TaskTypeView
 from crawlfleet.views.access import (
     AuditView,
@@ -66,9 +59,11 @@ from crawlfleet.views.access import (
     SessionView,
 )
 from crawlfleet.views.breakers import BreakerList, BreakerView
+from crawlfleet.views.dead_letters import DeadLetter
 from crawlfleet.views.events import EventView
 from crawlfleet.views.executions import ExecutionView, LogLineView
 from crawlfleet.views.nodes import NodeHistoryView, NodeView
+from crawlfleet.views.projects import ClusterView, ConfigurationView, ProjectView
 from crawlfleet.views.quality import MeasuredRunView, SeriesView
 from crawlfleet.views.quotas import QuotaView, UsageReport
 from crawlfleet.views.status import FleetStatus, Liveness

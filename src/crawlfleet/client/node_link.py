@@ -14,10 +14,6 @@ from crawlfleet.errors import (
     Refused,
     Unauthenticated,
 )
-from crawlfleet.model.bundle import BundleCall, BundleReply
-from crawlfleet.model.secret import SecretCall, SecretReply
-from crawlfleet.model.wire.execution_requests import Finding, InquiryCall
-from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply
 from crawlfleet.model.wire.node_protocol import (
     Departure,
     DrainOrder,
@@ -33,7 +29,7 @@ from crawlfleet.model.wire.node_protocol import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.wire.output import SegmentReply, SegmentUpload
+from crawlfleet.model.wire.services import SERVICES, ServiceRequest, ServiceResponse
 from crawlfleet.ports.execution import Identity
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.views.nodes import NodeView
@@ -96,22 +92,14 @@ class HttpControlLink:
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
         return await self._send(node_id, "note", batch, NoteReply)
 
-    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
-        return await self._send(node_id, "keep", upload, SegmentReply)
-
-    async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
-        return await self._send(node_id, "frontier", call, FrontierReply, route="frontier")
-
-    async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
-        # Only the master that leads has the ledger, unless it is kept elsewhere.
-        route = "" if call.ledger is None else "ledger"
-        return await self._send(node_id, "inquire", call, Finding, route=route)
-
-    async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
-        return await self._send(node_id, "bundle", call, BundleReply)
-
-    async def secrets(self, node_id: str, call: SecretCall) -> SecretReply:
-        return await self._send(node_id, "secrets", call, SecretReply)
+    async def request(self, node_id: str, service: str, request: ServiceRequest) -> ServiceResponse:
+        known = SERVICES.get(service)
+        return await self._call(
+            f"/api/v1/nodes/{node_id}/services/{service}",
+            request,
+            ServiceResponse,
+            route="" if known is None else known.route,
+        )
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(node_id, "drain", DrainOrder(deadline_s=deadline_s), NodeView)
@@ -138,9 +126,12 @@ class HttpControlLink:
         type: type[T],
         *,
         wait_s: float = 0.0,
-        route: str = "",
     ) -> T:
-        path = f"/api/v1/nodes/{node_id}:{verb}"
+        return await self._call(f"/api/v1/nodes/{node_id}:{verb}", body, type, wait_s=wait_s)
+
+    async def _call(
+        self, path: str, body: object, type: type[T], *, wait_s: float = 0.0, route: str = ""
+    ) -> T:
         try:
             return await self._with_token(path, body, type, wait_s, route)
         except (Unauthenticated, NotFound, InvalidRequest, Conflict) as error:

@@ -14,7 +14,7 @@ from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.model.own_files import PAUSES_NAME
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.courier import Sender
-from crawlfleet.ports.frontier.server import FrontierServer
+from crawlfleet.ports.frontier.host import FrontierServer
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.locks import Locks
 from crawlfleet.ports.store import Store

@@ -24,7 +24,7 @@ from crawlfleet.sandbox.removal import remove
 from crawlfleet.stop_signals import on_stop_signal
 from crawlfleet.tls import Trust, check_trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
-from crawlfleet.worker.health_endpoint import HealthAddress, Nameplate, answering
+from crawlfleet.worker.health_endpoint import HealthAddress, HealthInfo, answering
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.machine import UsageMeter, measure_capacity
 from crawlfleet.worker.open_files import allow_many
@@ -77,11 +77,11 @@ async def run_worker(
     # Whoever names an authority now may have given the master another key since the node joined.
     trust = _trust(settings.worker, pin if settings.worker.tls_ca else kept.master_pin)
     check_trust(trust, master_url)
-    nameplate = Nameplate()
+    health_info = HealthInfo()
     async with (
         Transport(master_url or "", trust) as transport,
         _masters(master_url, transport, masters),
-        answering(settings.worker, nameplate) as place,
+        answering(settings.worker, health_info) as place,
     ):
         agent = Agent(
             link=HttpControlLink(
@@ -96,7 +96,7 @@ async def run_worker(
             registration=await _registration(settings.worker, pool, place),
             measure=UsageMeter(folder=config.data_dir(settings)).read,
             leave_grace_s=settings.worker.leave_grace_s,
-            nameplate=nameplate,
+            health_info=health_info,
             stop_grace_s=settings.worker.stop_grace_s,
             long_poll_s=settings.session.long_poll_s,
             keeper=ReportJournal(

@@ -1,7 +1,7 @@
-"""Which level of isolation a machine reaches, what a level consists of, and who needs a cell.
+"""Decisions about isolation: the level of a machine, the layers of a level, the need for a cell.
 
-A level is reached when all its layers were seen to work. Layers beyond those that a level needs
-are put on as well where the machine has them, but for those that tell the levels apart.
+A machine reaches a level when all its layers work. Other layers that the machine has are used as
+well, except those that distinguish the levels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings.sandbox import SandboxSettings
 
 CAPABILITY: Final = "isolation"
-"""Under which a node tells the number of its level, and a task the lowest that it accepts."""
+"""The capability with the number of a node's level, and the lowest that a task accepts."""
 LAYERS: Final = "isolation_layers"
-"""Under which a node lists what it holds foreign code with."""
+"""The capability with the layers that a node uses."""
 MISSING: Final = "isolation_missing"
-"""Under which it lists what it lacks, each with the reason; for people alone."""
+"""The capability with the missing layers of a node and the reasons, for people."""
 LABEL: Final = "isolation"
 LONGEST_REASON: Final = 150
 
@@ -40,7 +40,7 @@ NEEDS: Final[Mapping[Level, frozenset[Layer]]] = {
     Level.L4: _LIMITS | _CALLS | _WORLD | {Layer.CGROUP_V2},
 }
 _BEYOND: Final[Mapping[Level, frozenset[Layer]]] = {
-    # Whatever the level, nothing foreign runs as root, or gains rights.
+    # At every level foreign code does not run as root and gains no rights.
     Level.L0: _CALLS | {Layer.OTHER_USER},
     Level.L1: frozenset({Layer.OTHER_USER}),
     **dict.fromkeys(
@@ -48,16 +48,16 @@ _BEYOND: Final[Mapping[Level, frozenset[Layer]]] = {
         frozenset({Layer.LANDLOCK, Layer.OTHER_USER, Layer.USER_NAMESPACE}),
     ),
 }
-"""What a level takes besides, where it can be had."""
+"""The layers that a level uses in addition, if the machine has them."""
 
 
 def level_of(layers: frozenset[Layer]) -> Level:
-    """The highest level whose layers are all there."""
+    """Return the highest level whose layers are all present."""
     return max((level for level, needs in NEEDS.items() if needs <= layers), default=Level.L0)
 
 
 def at_level(level: Level, found: Isolation) -> tuple[Isolation, tuple[Layer, ...]]:
-    """What a machine offers when it is held to a level; and the layers that it lacks for it."""
+    """Return the isolation of a machine at a level, and the layers that it lacks for that level."""
     has = frozenset(found.layers)
     lacking = tuple(layer for layer in Layer if layer in NEEDS[level] - has)
     wanted = NEEDS[level] | _BEYOND[level]
@@ -66,19 +66,19 @@ def at_level(level: Level, found: Isolation) -> tuple[Isolation, tuple[Layer, ..
 
 
 def choose(wanted: str, found: Isolation) -> tuple[Isolation, tuple[Layer, ...]]:
-    """What a machine offers when it is held to a level, or with `auto` at its best one; and the
-    layers that it lacks for that."""
+    """Return the isolation of a machine at a level, or with `auto` at its best one, and the layers
+    that it lacks."""
     level = level_of(frozenset(found.layers)) if wanted == "auto" else Level(wanted)
     return at_level(level, found)
 
 
 def with_demand(capabilities: dict[str, Any], level: Level | None) -> dict[str, Any]:
-    """What a task asks of nodes, with the lowest level that it accepts."""
+    """Return the demanded capabilities of a task with its lowest accepted level."""
     return capabilities if level is None else {**capabilities, CAPABILITY: level.number}
 
 
 def offered(isolation: Isolation) -> dict[str, bool | float | str | list[str]]:
-    """What a node says of itself, for placement and for people."""
+    """Return the capabilities by which a node states its isolation."""
     lacking = [f"{layer}: {why}" for layer, why in isolation.missing.items()]
     return {
         CAPABILITY: float(isolation.level.number),
@@ -88,7 +88,7 @@ def offered(isolation: Isolation) -> dict[str, bool | float | str | list[str]]:
 
 
 def demanded(capabilities: Mapping[str, Any]) -> Level | None:
-    """The lowest level that a task accepts; `None` when it does not say."""
+    """Return the lowest level that a task accepts; `None` without a demand."""
     number = capabilities.get(CAPABILITY)
     if not isinstance(number, int | float) or number <= 0:
         return None
@@ -102,15 +102,17 @@ def needs_cell(
     *,
     has_bundle: bool = False,
 ) -> bool:
-    """Whether an execution is kept apart: its task demands it, or it runs foreign code. A bundle is
-    foreign code, whatever the task type and the settings."""
+    """Whether an execution runs in a cell: its task demands it, or it runs foreign code.
+
+    A bundle is foreign code, whatever the task type and the settings.
+    """
     if demand is not None or has_bundle:
         return True
     return settings.level != "off" and task_type in settings.task_types
 
 
 def limits_of(allocation: Resources, settings: SandboxSettings) -> Limits:
-    """What an execution may use: what it was allocated, and the node's own bounds."""
+    """Return the limits of an execution: its allocation, and the node's own limits."""
     return Limits(
         cpu_cores=allocation.cpu_cores or None,
         memory_mb=allocation.memory_mb or settings.memory_mb,
@@ -129,8 +131,11 @@ def egress_of(
     closed_ports: Sequence[int] = (),
     connections: int | None = None,
 ) -> Egress | None:
-    """Whom an execution may talk to: nobody of `closed`, and none of these ports here; by so many
-    `connections` at once, or as many as the settings say."""
+    """Return the network rules of an execution; `None` when it has no network.
+
+    Hosts in `closed` and the ports in `closed_ports` of this machine are refused. `connections`
+    replaces the limit of the settings.
+    """
     if settings.network == "none":
         return None
     return Egress(

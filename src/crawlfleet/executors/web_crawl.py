@@ -18,10 +18,10 @@ from crawlfleet.crawl.engine.local import local_frontier
 from crawlfleet.crawl.engine.seed_outcomes import fates_of_seeds, in_words
 from crawlfleet.crawl.engine.seeds import seed_problems
 from crawlfleet.crawl.fetch.secrets import NoSuchSecret, with_secrets
-from crawlfleet.crawl.frontier.master import ServedFrontier, served_frontier
-from crawlfleet.crawl.frontier.remote import PlacedFrontier, placed_frontier, where
+from crawlfleet.crawl.frontier.master import MasterFrontier, master_frontier
+from crawlfleet.crawl.frontier.remote import RemoteFrontierClient, remote_frontier, where
 from crawlfleet.crawl.output.sinks import name_of, on_node, open_sink, planned, sink_problems
-from crawlfleet.crawl.output.upload import ItemLines, Shipment, runs_in, stream_of
+from crawlfleet.crawl.output.upload import ItemLines, UploadSink, runs_in, stream_of
 from crawlfleet.crawl.politeness.ledger_client import ledger_of
 from crawlfleet.errors import (
     CrawlfleetError,
@@ -39,7 +39,7 @@ from crawlfleet.model.crawl.parameters import FLEET, CrawlParameters, Outcome, S
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.model.wire.output import Run
-from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
+from crawlfleet.ports.execution import Context, CrawlContext, Measured, OrderHandler
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import PageRecord, Sink
@@ -173,12 +173,12 @@ class WebCrawl:
             told = with_secrets(parameters, context.secrets)
             crawl = self._crawl(told, sinks, reins, frontier, keeper, ledger, empty)
             if watched is not None:
-                watched.obey(_orders(crawl, reins))
+                watched.handle_orders(_orders(crawl, reins))
             async with alongside(_tell(crawl, context, teller, reins, empty), name="tell"):
                 summary = await crawl.run(asyncio.Event())
             barren = summary.is_barren and not reins.is_ending
             fates = await fates_of_seeds(parameters, frontier) if barren else []
-            if barren and isinstance(frontier, ServedFrontier | PlacedFrontier):
+            if barren and isinstance(frontier, MasterFrontier | RemoteFrontierClient):
                 # The next attempt asks the site again.
                 await frontier.open()
                 await frontier.discard()
@@ -236,7 +236,7 @@ class WebCrawl:
         if shared is not None and (is_shard or any(r.items for r in runs_in(receipts, STORED))):
             inline.fits = False  # others find something, too, so that it would not be whole
         if master is not None:
-            items = Shipment(
+            items = UploadSink(
                 master,
                 "items",
                 ItemLines(),
@@ -255,7 +255,7 @@ class WebCrawl:
             else:
                 sinks[STORED] = items
                 if "pages" in kept.values():
-                    sinks[PAGES] = Shipment(
+                    sinks[PAGES] = UploadSink(
                         master, "pages", archive.format, others=_others(shared, PAGES)
                     )
         return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
@@ -332,7 +332,7 @@ def _explaining() -> Iterator[None]:
 
 def _watched(context: Context) -> CrawlContext | None:
     """The context, if the node takes what only crawls have to say."""
-    return cast("CrawlContext", context) if getattr(context, "keeps_output", False) else None
+    return cast("CrawlContext", context) if getattr(context, "stores_output", False) else None
 
 
 def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlContext | None:
@@ -345,16 +345,16 @@ def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlC
                 "but what it has found so far would not be there: use `fleet:` sinks, or leave "
                 "`frontier` out"
             )
-        if watched is None or not watched.keeps_frontiers:
+        if watched is None or not watched.reaches_frontier:
             raise BadCrawl("this node passes nothing on to a frontier elsewhere; update it")
-    if own or parameters.frontier == "node" or watched is None or not watched.keeps_frontiers:
+    if own or parameters.frontier == "node" or watched is None or not watched.reaches_frontier:
         return None
     return watched
 
 
 def _member(keeper: CrawlContext, frontier: Frontier) -> Member:
     member = Member(keeper.execution_id, keeper.task_id, is_shard=keeper.parent_id is not None)
-    if not isinstance(frontier, ServedFrontier | PlacedFrontier):
+    if not isinstance(frontier, MasterFrontier | RemoteFrontierClient):
         return member
     return member._replace(
         take_surplus=frontier.take_surplus,
@@ -383,12 +383,12 @@ async def _frontier(
     frontier: Frontier | None = None
     receipts: Mapping[str, Any] = {}
     if keeper is not None and (placed := await where(keeper)).url:
-        frontier = placed_frontier(parameters, placed, keeper.ask_frontier)
+        frontier = remote_frontier(parameters, placed, keeper.ask_frontier)
         receipts = await frontier.open()
     elif keeper is not None:
         if parameters.frontier == "redis":
             raise BadCrawl("`frontier` is `redis`, and this master keeps no frontiers")
-        frontier = served_frontier(parameters, keeper.ask_frontier)
+        frontier = master_frontier(parameters, keeper.ask_frontier)
         try:
             receipts = await frontier.open()
         except StoreUnavailable:
@@ -450,7 +450,7 @@ async def _tell_once(
         await watched.figures(figures)
 
 
-def _orders(crawl: CrawlRun, reins: Reins) -> Obey:
+def _orders(crawl: CrawlRun, reins: Reins) -> OrderHandler:
     """What the crawl does when people say so."""
 
     async def obey(name: str, arguments: Mapping[str, Any]) -> Any:

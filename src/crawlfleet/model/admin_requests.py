@@ -1,6 +1,5 @@
 """Projects, clusters, dead letters and settings: what may be asked for, and what is shown."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -37,25 +36,6 @@ class ProjectPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     name: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
-
-
-class ProjectView(msgspec.Struct, frozen=True, kw_only=True):
-    """A project, and how many tasks it has in each state."""
-
-    id: str
-    name: str
-    description: str
-    status: str
-    """`active`, or `closed`: then it takes no new tasks."""
-    tasks: dict[str, int]
-    created_at: datetime
-    updated_at: datetime
-    version: int
-
-
-class ProjectPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[ProjectView]
-    next_cursor: str | None
 
 
 class ClusterSettingsRequest(
@@ -104,42 +84,6 @@ class ClusterPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class RollbackRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     """The settings of this version become those of a new one; 0 takes all of them back."""
-
-
-class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster and its settings."""
-
-    id: str
-    project_id: str
-    """Whose it is; those of the project `default` are shared by all projects."""
-    name: str
-    description: str
-    status: str
-    """`active`, `maintenance` (no new work on its nodes) or `inactive` (no new tasks either)."""
-    configuration: ClusterSettings
-    configuration_version: int
-    created_at: datetime
-    updated_at: datetime
-    version: int
-
-
-class ClusterPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[ClusterView]
-    next_cursor: str | None
-
-
-class ConfigurationView(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a cluster from one change to the next."""
-
-    version: int
-    settings: ClusterSettings
-    created_at: datetime
-    cause: str
-
-
-class ConfigurationPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[ConfigurationView]
-    next_cursor: str | None
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,29 +138,6 @@ class SettingView(msgspec.Struct, frozen=True, kw_only=True):
 
 class SettingPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[SettingView]
-    next_cursor: str | None
-
-
-class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that was given up, and why."""
-
-    id: str
-    project_id: str
-    cluster_id: str
-    task_type: str
-    status: str
-    reason: str
-    error_class: str | None
-    message: str
-    retry_count: int
-    loss_count: int
-    assigned_node: str | None
-    created_at: datetime
-    completed_at: datetime | None
-
-
-class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[DeadLetter]
     next_cursor: str | None
 
 

@@ -4,7 +4,6 @@ A bundle belongs to a project and has a name there. Its content is an archive, k
 and lies in a folder of the master; what is here is what the store knows of it.
 """
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -107,60 +106,7 @@ class BundleRemoval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The version to remove; all of them when not set."""
 
 
-class BundleVersionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of a bundle."""
+class BundleFetch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request to the service `bundle`: the archive of a bundle that the node makes ready."""
 
-    version: int
     digest: str
-    """SHA-256 of the archive, in hexadecimal."""
-    bytes: int
-    files: int
-    unpacked_bytes: int
-    kind: str
-    """`scrapy` (it has a `scrapy.cfg`), `wheel`, or `files`."""
-    created_at: datetime
-    cause: str
-    note: str
-    spiders: list[str] = []
-    """The names of its spiders, as far as they can be read from the code without running it."""
-    ready_on: list[str] = []
-    """The ids of nodes that have its environment: they say so, or it has run there lately. Empty
-    for a key that is bound to a project."""
-
-
-class BundleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle and the versions that are kept of it."""
-
-    name: str
-    project_id: str
-    current: int
-    """The version that tasks get which name none; 0 when there is none any more."""
-    versions: list[BundleVersionView]
-    """Newest first."""
-    created_at: datetime
-    updated_at: datetime
-    version: int
-    """Counts the changes of the bundle itself, for `If-Match`."""
-
-
-class BundlePage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[BundleView]
-    next_cursor: str | None
-
-
-class BundleCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node asks for the code of an execution that it holds, or (`digest` alone) for some that it
-    was told to make ready."""
-
-    session_id: str
-    execution_id: str = ""
-    token: int = 0
-    digest: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class BundleReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The archive, or why there is none."""
-
-    digest: str = ""
-    archive: bytes = b""
-    refusal: str = ""

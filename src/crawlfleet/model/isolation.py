@@ -1,4 +1,4 @@
-"""How far a process is kept apart from the machine that it runs on."""
+"""Isolation of foreign code: levels, layers, limits and network rules of a cell."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,16 +7,16 @@ import msgspec
 
 
 class Level(StrEnum):
-    """A step of the ladder; a later one holds more. They compare in this order."""
+    """An isolation level. Levels compare in their order, and a higher one isolates better."""
 
     L0 = "L0"
-    """Limits of the process, and somebody who watches it."""
+    """Limits of each process, and a watchdog."""
     L1 = "L1"
-    """Also rules about files and system calls: Landlock and seccomp."""
+    """Also rules for files and system calls: Landlock and seccomp."""
     L2 = "L2"
-    """Also a world of its own: namespaces, with the rights of a plain user."""
+    """Also namespaces, with the rights of a plain user."""
     L3 = "L3"
-    """Also limits on the whole tree of processes: control groups, version 1."""
+    """Also limits of all processes together, by control groups of version 1."""
     L4 = "L4"
     """The same by control groups of version 2."""
 
@@ -28,11 +28,11 @@ class Level(StrEnum):
 DEMANDED: Final = msgspec.Meta(
     extra_json_schema={"enum": [*(str(each) for each in Level if each is not Level.L0), None]}
 )
-"""Of a field in which a level is demanded: the lowest is none, since every node meets it."""
+"""The schema of a field that demands a level: L0 is none, because every node meets it."""
 
 
 class Layer(StrEnum):
-    """One thing that holds a process; a machine offers each or does not."""
+    """A mechanism that isolates a process. A machine offers it or does not."""
 
     RLIMITS = "rlimits"
     WATCHDOG = "watchdog"
@@ -46,44 +46,43 @@ class Layer(StrEnum):
     IPC_NAMESPACE = "ipc"
     UTS_NAMESPACE = "uts"
     OTHER_USER = "uid"
-    """It runs as a user that owns nothing."""
+    """The cell runs as a user that owns nothing."""
     CGROUP_V1 = "cgroup_v1"
     CGROUP_V2 = "cgroup_v2"
 
 
 class Isolation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine offers."""
+    """The isolation that a machine offers."""
 
     level: Level = Level.L0
     layers: tuple[Layer, ...] = ()
     missing: dict[Layer, str] = {}
-    """Why a layer cannot be had."""
+    """The reason why each other layer is missing."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What all processes of a cell may use together; `None` for no limit."""
+    """The limits of all processes of a cell together; `None` is no limit."""
 
     cpu_cores: float | None = None
     memory_mb: float | None = None
     pids: int | None = None
     disk_mb: float | None = None
-    """In its scratch folder."""
+    """The size of the scratch folder."""
     files: int | None = None
-    """Open in one process."""
+    """Open files of one process."""
 
 
 class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whom a cell may talk to, through the agent. Private addresses are never among them unless
-    the node allows them."""
+    """The network rules of a cell. Private addresses are refused unless the node allows them."""
 
     allow: tuple[str, ...] = ()
-    """Domains, with all below them; when empty, every one that is not denied."""
+    """The only allowed domains, including subdomains; when empty, all that are not denied."""
     deny: tuple[str, ...] = ()
-    """Domains, with all below them, and addresses."""
+    """Denied domains, including subdomains, and addresses."""
     closed_ports: tuple[int, ...] = ()
-    """Of this machine, on whatever address of its own: a master may listen there."""
+    """Closed ports on all addresses of this machine: a master may listen there."""
     allow_private: bool = False
     bandwidth_mbps: float | None = None
-    """Both ways together, in megabits a second."""
+    """The bandwidth of both directions together, in megabits per second."""
     connections: int = 256
-    """At once."""
+    """The most connections at once."""

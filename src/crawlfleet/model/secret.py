@@ -4,7 +4,6 @@ Only what seals a value can read it again; what is here, and in the store, is of
 else.
 """
 
-from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -48,39 +47,3 @@ class SecretRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __repr__(self) -> str:
         return f"SecretRequest(name={self.name!r})"
-
-
-class SecretView(msgspec.Struct, frozen=True, kw_only=True):
-    """A secret, without its value."""
-
-    name: str
-    project_id: str
-    created_at: datetime
-    updated_at: datetime
-    cause: str
-    """Who set it last."""
-    version: int
-    """Counts how often it was set or removed, for `If-Match`."""
-
-
-class SecretPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[SecretView]
-    next_cursor: str | None
-
-
-class SecretCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node asks for the secrets of an execution that it holds."""
-
-    session_id: str
-    execution_id: str
-    token: int
-
-
-class SecretReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The values by name, or why there are none."""
-
-    values: dict[str, str] = {}
-    refusal: str = ""
-
-    def __repr__(self) -> str:
-        return f"SecretReply(names={sorted(self.values)}, refusal={self.refusal!r})"

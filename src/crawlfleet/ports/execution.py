@@ -6,13 +6,9 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.bundle import BundleCall, BundleReply
 from crawlfleet.model.crawl.figures import CrawlFigures
 from crawlfleet.model.log import LogLevel
-from crawlfleet.model.secret import SecretCall, SecretReply
-from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.model.wire.execution_requests import Finding, Inquiry, InquiryCall
-from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply
+from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.model.wire.node_protocol import (
     Assignment,
     ExecutionOrder,
@@ -28,7 +24,8 @@ from crawlfleet.model.wire.node_protocol import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.wire.output import Segment, SegmentReply, SegmentUpload, Stream
+from crawlfleet.model.wire.output import Segment, Stream
+from crawlfleet.model.wire.services import ServiceRequest, ServiceResponse
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.locks import Lock
 
@@ -57,48 +54,46 @@ class Context(Protocol):
 
 
 class RunCutOff(CrawlfleetError):
-    """Others have settled what counts of this execution's output, and no more is taken: the next
-    attempt goes on from there. That this one came to nothing is not its fault."""
+    """Others settled what counts of this execution's output, and the master takes no more of it.
+    The next attempt goes on from there; this execution did nothing wrong."""
 
     error_class: ClassVar = ErrorClass.LOST
 
 
-Obey = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""Does what an order says, by its name and arguments; what it returns is the answer, as JSON."""
+OrderHandler = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+"""Carries out an order, given by its name and arguments; the answer is what it returns, as JSON."""
 
 
 class CrawlContext(Context, Protocol):
-    """What a crawl may ask beyond that, where its node and master offer it."""
+    """The further calls that a crawl may make, where its node and master offer them."""
 
     execution_id: str
     parent_id: str | None
-    """The task that this one is a part of; they work for one crawl."""
-    keeps_output: bool
-    """Whether the node takes segments; without it the others here do nothing either."""
-
+    """The task that this one is a part of; all its parts work for one crawl."""
+    stores_output: bool
+    """Whether the node passes segments on to the master."""
+    reaches_frontier: bool
+    """Whether the node passes requests on to the frontier at the master."""
     ledger: Ledger | None
-    """Who is asked when a host may be visited; `None` where the node passes nothing on."""
+    """The fleet's politeness ledger; `None` where the node passes nothing on to it."""
 
     async def figures(self, figures: CrawlFigures) -> None:
-        """The newest figures, for people who watch."""
+        """Publish the newest figures of the crawl."""
         ...
 
-    def obey(self, obey: Obey) -> None:
-        """Whom to tell what people order while the work runs."""
+    def handle_orders(self, handler: OrderHandler) -> None:
+        """Have the handler carry out the orders that reach the work while it runs."""
         ...
 
-    async def keep(self, stream: Stream, segment: Segment, data: bytes) -> None:
-        """Have a piece of output kept by the master; durable there when this returns, however
-        long that takes. Raises `SinkUnusable` when it is not taken, and `RunCutOff` when nothing
-        of this execution is any more."""
+    async def store_segment(self, stream: Stream, segment: Segment, data: bytes) -> None:
+        """Hand a segment of output to the master; it is durable there when this returns, however
+        long that takes. Raises `SinkUnusable` when the master does not take it, and `RunCutOff`
+        when it takes nothing of this execution any more."""
         ...
-
-    keeps_frontiers: bool
-    """Whether the node passes on what is asked of a frontier."""
 
     async def ask_frontier(self, data: bytes) -> bytes:
-        """What the master that keeps the frontier of this crawl answers, however long that takes.
-        Raises `FrontierRefused` when it will not."""
+        """Send a request to the frontier that the master has of this crawl, and return the answer,
+        however long that takes. Raises `FrontierRefused`."""
         ...
 
 
@@ -153,37 +148,12 @@ class Observer(Protocol):
         """What it answered to an order."""
         ...
 
-    def asks(self, number: int, data: bytes) -> bool:
-        """Something is asked of the frontier that the master keeps; whether it is on its way
-        there. The answer is told by `ExecutorPool.answer`."""
+    async def request(
+        self, service: str, payload: msgspec.Raw = JSON_NULL, data: bytes = b""
+    ) -> ServiceResponse:
+        """Request something of the master in the name of the execution, however long that takes.
+        The response says why when it is not to be had."""
         ...
-
-    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
-        """A piece of output that the master is to keep; whether it is on its way there. What
-        became of it is told by `ExecutorPool.confirm`."""
-        ...
-
-    def inquire(self, number: int, inquiry: Inquiry) -> bool:
-        """Something that the fleet is asked; whether it is on its way there. The answer is told
-        by `ExecutorPool.inform`."""
-        ...
-
-    async def code(self) -> bytes:
-        """The archive of its bundle, however long that takes; raises `NoCode`."""
-        ...
-
-    async def secrets(self) -> Mapping[str, str]:
-        """The values that its task declares, by name, however long that takes; raises
-        `NoSecrets`."""
-        ...
-
-
-class NoSecrets(Exception):
-    """The secrets of an execution are not to be had; the message says why."""
-
-
-class NoCode(Exception):
-    """The code of an execution is not to be had; the message says why."""
 
 
 class NotBegun(Exception):
@@ -221,27 +191,6 @@ class ExecutorPool(Protocol):
         """Pass on an order to what runs; whether there is anybody who could obey."""
         ...
 
-    def confirm(
-        self,
-        execution_id: str,
-        stream: Stream,
-        sequence: int,
-        refusal: str = "",
-        *,
-        is_ended: bool = False,
-    ) -> None:
-        """Say that a segment is kept, or why it is not taken: for this once, or since the run
-        `is_ended`. Nobody may be there to hear it."""
-        ...
-
-    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
-        """What came of something that was asked of a frontier; nobody may be there to hear it."""
-        ...
-
-    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
-        """What came of something that the fleet was asked; nobody may be there to hear it."""
-        ...
-
     async def close(self) -> None:
         """Stop all executors, by force if need be. May be called twice."""
         ...
@@ -273,27 +222,11 @@ class ControlLink(Protocol):
         ...
 
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
-        """Pass on what executions said; a master that is older raises `Refused`."""
+        """Pass on logs, progress, figures and answers of executions; may raise `Refused`."""
         ...
 
-    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
-        """Hand over output; a master that is older raises `Refused`."""
-        ...
-
-    async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
-        """Ask the frontier that the master keeps of a crawl; an older master raises `Refused`."""
-        ...
-
-    async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
-        """Ask for a lock, or when a host may be visited; an older master raises `Refused`."""
-        ...
-
-    async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
-        """Fetch the code of an execution; a master that is older raises `Refused`."""
-        ...
-
-    async def secrets(self, node_id: str, call: SecretCall) -> SecretReply:
-        """Fetch the secrets of an execution; a master that is older raises `Refused`."""
+    async def request(self, node_id: str, service: str, request: ServiceRequest) -> ServiceResponse:
+        """Send a request to a service of the master; raises `Refused` when it cannot be read."""
         ...
 
     async def drain(self, node_id: str, deadline_s: float) -> None:

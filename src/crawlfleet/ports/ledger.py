@@ -6,13 +6,13 @@ from typing import Protocol
 import msgspec
 
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry
-from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
+from crawlfleet.model.wire.politeness import LedgerReply, LedgerRequest
 
 
 class Ledger(Protocol):
     """What a crawl asks; see `crawlfleet.model.wire.politeness`."""
 
-    async def ask(self, ask: LedgerAsk) -> LedgerTold:
+    async def ask(self, ask: LedgerRequest) -> LedgerReply:
         """Say what is returned, paused and wanted, and hear what may be done. May be said again
         when no answer came. Raises `LedgerUnavailable` when there is none to be had for now: then
         nothing may be asked beyond what was granted."""

@@ -10,26 +10,26 @@ what is guarded compares it with the highest it has seen, and refuses a lower on
 from types import TracebackType
 from typing import Protocol, Self
 
-from crawlfleet.model.wire.locks import Hold, Occupied
+from crawlfleet.model.wire.locks import LockHold, LockOccupied
 
 
 class LockSource(Protocol):
     """Who gives out locks. Every method may raise `LocksUnavailable` with the outcome unknown;
     asking again is safe."""
 
-    async def take(self, name: str, holder: str, lease_s: float) -> Hold | Occupied:
-        """Hold the name for so long, or hear who does.
+    async def take(self, name: str, holder: str, lease_s: float) -> LockHold | LockOccupied:
+        """Hold the name for so long; or how it is occupied.
 
         A `holder` names one hold and not a person: it is never used for another. Who holds it
         already, and asks again since no answer came, has the same token and a lease begun anew.
         """
         ...
 
-    async def renew(self, hold: Hold) -> bool:
+    async def renew(self, hold: LockHold) -> bool:
         """Begin the lease anew; whether it was still held. A hold that has ended stays ended."""
         ...
 
-    async def release(self, hold: Hold) -> bool:
+    async def release(self, hold: LockHold) -> bool:
         """Give it up; whether it was still held. May be called twice."""
         ...
 
@@ -45,7 +45,7 @@ class Locks(LockSource, Protocol):
         """Let go of connections; holds stay. May be called twice."""
         ...
 
-    async def look(self, name: str) -> Occupied | None:
+    async def look(self, name: str) -> LockOccupied | None:
         """Who has it; `None` when nobody does."""
         ...
 

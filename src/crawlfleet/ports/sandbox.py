@@ -1,8 +1,7 @@
-"""Keeping work apart: processes that see only what they were given, and end when they are told to.
+"""The port of the sandbox: cells that run foreign code with only the resources of their order.
 
-The worker's pool asks a `Sandbox` to start the processes that run foreign code. What such a
-process is given stands in its `CellOrder`; everything else of the machine is kept from it, as
-well as the level allows.
+The worker's pool starts processes for foreign code by a `Sandbox`. A `CellOrder` lists everything
+that such a process may use; the sandbox hides the rest of the machine, as well as its level allows.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,40 +15,40 @@ from crawlfleet.model.wire.node_protocol import Assignment
 P = TypeVar("P")
 
 WAY_OUT: Final = "CELL_WAY_OUT"
-"""The variable in which a cell finds the address of the agent's proxy, as a URL. Beside those that
-every HTTP library knows: what fetches pages by its own rules goes by this one alone."""
+"""The variable with the URL of the agent's proxy in a cell. crawlfleet's own fetcher uses only this
+one; the usual proxy variables are for HTTP libraries."""
 PUBLIC_HEADER: Final = "Crawlfleet-Public-Only"
-"""Of a request to that proxy: no private address, whatever the node allows."""
+"""The request header to that proxy that forbids private addresses, whatever the node allows."""
 ADDRESS_HEADER: Final = "Crawlfleet-Address"
-"""Of its answer: the address that it has connected to."""
+"""The response header with the address that the proxy connected to."""
 OUTCOME_HEADER: Final = "Crawlfleet-Outcome"
-"""Of its refusal: what it means for a visit, such as `dns`."""
+"""The header of a refusal with the outcome of the visit, such as `dns`."""
 
 
 class CellOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process is given."""
+    """What a process in a cell may use."""
 
     command: tuple[str, ...] = ()
-    """The program and its arguments; when empty, the host of the Python executors."""
+    """The program and its arguments; when empty, the loop of the Python executors."""
     limits: Limits = Limits()
     variables: dict[str, str] = {}
-    """Its environment, beside those that the sandbox sets (`PATH`, `HOME`, `TMPDIR`, `LANG`, and
-    the proxy). Secrets do not belong here: they go through the pipe."""
+    """Its environment, in addition to the sandbox's own variables (`PATH`, `HOME`, `TMPDIR`,
+    `LANG`, and the proxy). Secrets do not belong here: they go through the pipe."""
     readable: tuple[str, ...] = ()
-    """Files and folders that it may read, at the same place as outside, beside the system's
+    """Files and folders that it may read, at the same paths as outside, in addition to the system's
     programs and libraries and the installed packages."""
     writable: tuple[str, ...] = ()
-    """Folders that it may read and change, at the same place as outside, beside its scratch
-    folder; what it adds there counts against its disk, and stays. Where a cell is another user
-    than the agent, the folder itself becomes that user's, and what is in it does not."""
+    """Folders that it may read and change, at the same paths as outside, in addition to its scratch
+    folder. New contents count against its disk limit, and stay. If the cell is another user than
+    the agent, that user becomes the owner of the folder itself, not of its contents."""
     folder: str = ""
-    """Where it starts; in its scratch folder when empty."""
+    """The working folder; the scratch folder when empty."""
     egress: Egress | None = None
-    """Whom it may talk to; nobody when not set."""
+    """Its network rules; no network when not set."""
 
 
 class Provision(msgspec.Struct, frozen=True, kw_only=True):
-    """What an execution needs beyond the usual, such as the files of its project."""
+    """What an execution needs in addition, such as the files of its bundle."""
 
     command: tuple[str, ...] = ()
     """A program that speaks the executor protocol, instead of the host of the Python executors."""
@@ -60,49 +59,49 @@ class Provision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Provide = Callable[[Assignment], Awaitable[Provision]]
-"""Finds out, and fetches where it must, what an execution of some task type needs. Raises
-`CrawlfleetError` when that cannot be had."""
+"""Provides what an execution of a task type needs, and fetches it if necessary. Raises
+`CrawlfleetError` when that is impossible."""
 
 
 class Cell(Protocol):
-    """One confined process with all that it starts. Its protocol hears what comes from it, as
-    with asyncio's `subprocess_exec`."""
+    """One confined process with all its children. Its output goes to its asyncio protocol, as with
+    `subprocess_exec`."""
 
     is_made_ahead: bool
-    """Whether it waited for its work: what happened to it then says nothing of that."""
+    """Whether the cell was prepared before its work: its early death says nothing of the work."""
 
     def get_pid(self) -> int:
-        """As this machine counts; for people, not for signals."""
+        """Return the process id on this machine; for people, not for signals."""
         ...
 
     def get_returncode(self) -> int | None:
-        """Negative for the signal that ended it; `None` while it runs."""
+        """Return the exit code, negative for a signal; `None` while it runs."""
         ...
 
     def get_pipe_transport(self, fd: int) -> Any:
-        """The transport of its stdin (0), stdout (1) or stderr (2)."""
+        """Return the transport of its stdin (0), stdout (1) or stderr (2)."""
         ...
 
     def kill(self) -> None:
-        """Order the end of all its processes, and let nothing of theirs out any more; may be
-        called at any time, and again."""
+        """Start to end all its processes, and close its network. May be called at any time, and
+        again."""
         ...
 
     async def stop(self) -> None:
-        """Kill it, and wait until none of its code runs, and nothing of what it did is still to
-        be seen by others. May be called twice."""
+        """Kill it, and wait until none of its code runs and its last writes are visible to others.
+        May be called twice."""
         ...
 
     def reason(self) -> str:
-        """Which limit ended it, in words; empty when none did."""
+        """Return the limit that ended it, in words; empty when none did."""
         ...
 
     def figures(self) -> dict[str, float]:
-        """What it used, for the metrics of the execution."""
+        """Return its usage, for the metrics of the execution."""
         ...
 
     async def clear(self) -> None:
-        """Wait until nothing of it runs, and remove all traces. May be called twice."""
+        """Wait until none of its processes runs, and remove all leftovers. May be called twice."""
         ...
 
     def close(self) -> None:
@@ -115,21 +114,21 @@ class Sandbox(Protocol):
 
     @property
     def isolation(self) -> Isolation:
-        """What it offers."""
+        """The isolation of its cells."""
         ...
 
     async def open(self) -> None:
-        """Make ready, so that the first cell begins quickly; raises nothing."""
+        """Prepare, so that the first cell starts quickly; raises nothing."""
         ...
 
     async def start(
         self, order: CellOrder, make: Callable[[], P], *, ahead: bool = True
     ) -> tuple[Cell, P]:
-        """A process in a new cell, and the protocol (an `asyncio.SubprocessProtocol`) that hears
-        it. The cell may have been made `ahead`, unless that is not wanted. Raises `SandboxFailed`
-        when a layer cannot be had: never runs it with less."""
+        """Start a process in a cell, and return the cell and its protocol (an
+        `asyncio.SubprocessProtocol`). With `ahead` the cell may be a prepared one. Raises
+        `SandboxFailed` when a layer is impossible: the process never runs with less."""
         ...
 
     async def close(self) -> None:
-        """End all cells and remove all traces; none is started any more. May be called twice."""
+        """End all cells and remove all leftovers, and start no more. May be called twice."""
         ...

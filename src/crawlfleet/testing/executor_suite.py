@@ -23,11 +23,10 @@ import msgspec
 
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.settings import WorkerSettings
-from crawlfleet.model.task import ErrorClass
-from crawlfleet.model.wire.execution_requests import Inquiry
+from crawlfleet.model.task import JSON_NULL, ErrorClass
 from crawlfleet.model.wire.node_protocol import Assignment, OrderAnswer
-from crawlfleet.model.wire.output import Segment, Stream
-from crawlfleet.ports.execution import Attempt, NoCode, NoSecrets
+from crawlfleet.model.wire.services import OUTPUT, ServiceResponse, refused
+from crawlfleet.ports.execution import Attempt
 from crawlfleet.worker.pool import protocol
 from crawlfleet.worker.pool.pool import ProcessPool
 from crawlfleet.worker.pool.process import command_line, environment
@@ -82,20 +81,10 @@ class WatchedRun:
     def answer(self, answer: OrderAnswer) -> None:
         self.answers.append(answer)
 
-    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
-        return False
-
-    def asks(self, number: int, data: bytes) -> bool:
-        return False
-
-    def inquire(self, number: int, inquiry: Inquiry) -> bool:
-        return False
-
-    async def code(self) -> bytes:
-        raise NoCode("nobody has code here")
-
-    async def secrets(self) -> Mapping[str, str]:
-        raise NoSecrets("nobody has secrets here")
+    async def request(
+        self, service: str, payload: msgspec.Raw = JSON_NULL, data: bytes = b""
+    ) -> ServiceResponse:
+        return refused("there is no master")
 
 
 class ExecutorSuite:
@@ -178,7 +167,7 @@ class ExecutorSuite:
             kinds: list[str] = []
             while not kinds or kinds[-1] not in {"result", "error", "stopped"}:
                 reply = _next(process)
-                if reply["type"] == "segment":
+                if reply["type"] == "request":
                     _tell(process, _refusal(reply))
                 assert reply["execution_id"] == start["execution_id"]
                 kinds.append(reply["type"])
@@ -238,7 +227,7 @@ class ExecutorSuite:
     def _greet(self, process: subprocess.Popen[bytes]) -> None:
         hello = msgspec.to_builtins(protocol.hello_of(self.settings))
         # No more than what is answered here.
-        _tell(process, {**hello, "takes": [protocol.SEGMENTS], "a_new_field": [1]})
+        _tell(process, {**hello, "takes": [OUTPUT], "a_new_field": [1]})
 
 
 def _tell(process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:
@@ -247,13 +236,12 @@ def _tell(process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:
     process.stdin.flush()
 
 
-def _refusal(segment: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node says to output that nobody keeps."""
+def _refusal(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The response of a node without a master."""
     return {
-        "type": "kept",
-        "execution_id": segment["execution_id"],
-        "stream": segment["stream"],
-        "sequence": segment["segment"]["sequence"],
+        "type": "response",
+        "execution_id": request["execution_id"],
+        "number": request["number"],
         "refusal": "there is no master",
     }
 

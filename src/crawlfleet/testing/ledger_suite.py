@@ -14,7 +14,14 @@ from typing import TypeVar
 
 from crawlfleet.core.politeness import ledger
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry
-from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold, Pause, Return, Terms, Want
+from crawlfleet.model.wire.politeness import (
+    LedgerReply,
+    LedgerRequest,
+    Pause,
+    Return,
+    Terms,
+    WindowRequest,
+)
 from crawlfleet.ports.ledger import LedgerBook
 
 DEADLINE_S = 60.0
@@ -50,7 +57,7 @@ def on_book(test: Callable[[H, LedgerBook], Awaitable[None]]) -> Callable[[H, Pa
     return run
 
 
-async def say(book: LedgerBook, name: str, ask: LedgerAsk, *, old: bool = True) -> LedgerTold:
+async def say(book: LedgerBook, name: str, ask: LedgerRequest, *, old: bool = True) -> LedgerReply:
     """A whole exchange, as a master does it; `old` as if the book had been begun long ago."""
     keys = sorted(ledger.keys_of(ask))
     while True:
@@ -63,8 +70,8 @@ async def say(book: LedgerBook, name: str, ask: LedgerAsk, *, old: bool = True) 
             return told
 
 
-def want(*terms: Terms) -> LedgerAsk:
-    return LedgerAsk(wants=(Want(host="h", keys=terms),))
+def want(*terms: Terms) -> LedgerRequest:
+    return LedgerRequest(wants=(WindowRequest(host="h", keys=terms),))
 
 
 class LedgerBookSuite(LedgerHarness):
@@ -103,14 +110,14 @@ class LedgerBookSuite(LedgerHarness):
     async def test_window_that_is_given_back_goes_to_the_next(self, book: LedgerBook) -> None:
         assert (await say(book, "a", want(POLITE))).windows
         assert (await say(book, "b", want(POLITE))).refusals
-        await say(book, "a", LedgerAsk(returns=(Return(key="host:a"),)))
+        await say(book, "a", LedgerRequest(returns=(Return(key="host:a"),)))
         (window,) = (await say(book, "b", want(POLITE))).windows
         assert window.delay_s == 1.0
 
     @on_book
     async def test_pause_is_there_for_all_and_after_a_restart(self, book: LedgerBook) -> None:
         pause = Pause(key="host:a", for_s=100.0, why="Retry-After")
-        await say(book, "a", LedgerAsk(pauses=(pause,)))
+        await say(book, "a", LedgerRequest(pauses=(pause,)))
         await book.close()
         await book.open()
         (refusal,) = (await say(book, "b", want(POLITE))).refusals

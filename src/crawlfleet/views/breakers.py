@@ -1,9 +1,12 @@
 """Targets that fail, as they are shown."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
+
+from crawlfleet.model.breaker import Breaker, BreakerState
+from crawlfleet.views.fields import instant, moment
 
 
 class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,22 @@ class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
     """What the last one failed with."""
     waiting: int = 0
     """How many tasks wait for it, as far as this master knows."""
+
+    @classmethod
+    def of(cls, breaker: Breaker, waiting: int) -> Self:
+        is_open = breaker.state is not BreakerState.CLOSED
+        return cls(
+            project_id=breaker.project_id,
+            target=breaker.target,
+            state=breaker.state.value,
+            failures=breaker.failures,
+            since=moment(breaker.since),
+            opened_at=instant(breaker.opened_at),
+            retry_at=moment(breaker.retry_at) if is_open else None,
+            probe=breaker.probe,
+            error=breaker.error,
+            waiting=waiting,
+        )
 
 
 class BreakerClosing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -26,8 +26,8 @@ from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.backoff import Pauses
 from crawlfleet.worker.code.environments import Environments
 from crawlfleet.worker.code.prewarming import Warming
-from crawlfleet.worker.health_endpoint import Nameplate
-from crawlfleet.worker.redelivery import HandingIn
+from crawlfleet.worker.health_endpoint import HealthInfo
+from crawlfleet.worker.redelivery import Redelivery
 from crawlfleet.worker.session.log_forwarding import LOG_BYTES
 from crawlfleet.worker.session.session import Measure, WorkSession
 from crawlfleet.worker.session.session_end import SessionEnd
@@ -60,7 +60,7 @@ class Agent:
         keeper: ReportKeeper,
         log_bytes: int = LOG_BYTES,
         leave_grace_s: float = 0.0,
-        nameplate: Nameplate | None = None,
+        health_info: HealthInfo | None = None,
         environments: Environments | None = None,
     ) -> None:
         """With `environments`, the node makes some ahead of their work, as the master asks."""
@@ -78,15 +78,15 @@ class Agent:
         self._leave_grace_s = leave_grace_s
         self._leaving = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._handing_in = HandingIn(link=link, identity=identity, keeper=keeper)
-        self._nameplate = nameplate or Nameplate()
+        self._redelivery = Redelivery(link=link, identity=identity, keeper=keeper)
+        self._health_info = health_info or HealthInfo()
 
     def stop(self) -> None:
         """Let what runs end within the grace, give back the rest and leave; then `run` returns.
 
         The second time, or without a session or a grace, at once.
         """
-        if self._leave_grace_s and self._nameplate.session and not self._leaving.is_set():
+        if self._leave_grace_s and self._health_info.session and not self._leaving.is_set():
             self._leaving.set()
         else:
             self._stopping.set()
@@ -97,7 +97,7 @@ class Agent:
         To be called before what takes long: the master does not wait for ever.
         """
         try:
-            await self._handing_in.deliver()
+            await self._redelivery.deliver()
         except MasterUnreachable as error:
             log.info("finished work waits on", error=str(error))
 
@@ -124,12 +124,12 @@ class Agent:
                 log_bytes=self._log_bytes,
                 warming=Warming(self._environments),
             )
-            self._nameplate.node_id, self._nameplate.session = registered.node_id, True
+            self._health_info.node_id, self._health_info.session = registered.node_id, True
             async with alongside(self._drain_when_told(registered), name="leaving"):
                 try:
                     end = await session.run()
                 finally:
-                    self._nameplate.session = False
+                    self._health_info.session = False
             log.info("session ended", node_id=registered.node_id, end=str(end))
             if end is SessionEnd.DRAINED:
                 return AgentEnd.DRAINED
@@ -147,7 +147,7 @@ class Agent:
             try:
                 # A master that was away has ended no session, so that work which was finished
                 # meanwhile counts; the registration ends the last one.
-                await self._handing_in.deliver()
+                await self._redelivery.deliver()
                 asked_at = asyncio.get_running_loop().time()
                 return asked_at, await self._register_once()
             except (MasterUnreachable, Conflict) as error:

@@ -23,7 +23,7 @@ MOST_AT_ONCE: Final = 32
 LAST_PORT: Final = 65_535
 
 
-class Nameplate(msgspec.Struct, kw_only=True):
+class HealthInfo(msgspec.Struct, kw_only=True):
     """Who a worker is, and whether it can be given work now; kept up to date by its agent."""
 
     status: str = "alive"
@@ -40,7 +40,7 @@ class HealthAddress(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def answering(
-    settings: WorkerSettings, nameplate: Nameplate
+    settings: WorkerSettings, health_info: HealthInfo
 ) -> AsyncIterator[HealthAddress | None]:
     """Answer where the settings say, if they do; yields what to advertise."""
     advertised = parse_place(settings.advertise) if settings.advertise else None
@@ -51,7 +51,7 @@ async def answering(
         yield None
         return
     host = settings.health_host or (advertised.address if advertised else "127.0.0.1")
-    async with HealthEndpoint(host, port, nameplate=nameplate) as endpoint:
+    async with HealthEndpoint(host, port, health_info=health_info) as endpoint:
         if advertised is not None and not advertised.port:
             advertised = HealthAddress(advertised.address, endpoint.port)
         yield advertised
@@ -76,10 +76,10 @@ def parse_place(text: str) -> HealthAddress:
 class HealthEndpoint:
     """Answers for as long as it is entered; `port` is the one it listens on by then."""
 
-    def __init__(self, host: str, port: int, *, nameplate: Nameplate) -> None:
+    def __init__(self, host: str, port: int, *, health_info: HealthInfo) -> None:
         self._host = host
         self.port = port
-        self._nameplate = nameplate
+        self._health_info = health_info
         self._server: asyncio.Server | None = None
         self._guests = 0
 
@@ -128,9 +128,9 @@ class HealthEndpoint:
             return _message(HTTPStatus.METHOD_NOT_ALLOWED, b"")
         if path not in {"/healthz", "/readyz"}:
             return _message(HTTPStatus.NOT_FOUND, b"")
-        is_well = path == "/healthz" or self._nameplate.session
+        is_well = path == "/healthz" or self._health_info.session
         status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
-        body = msgspec.json.encode(self._nameplate)
+        body = msgspec.json.encode(self._health_info)
         return _message(status, body, is_head=method == "HEAD")
 
 

@@ -22,7 +22,7 @@ MOST_DEFECTS: Final = 5
 """So often the same batch is sent to a master that fails over it."""
 
 
-class HandingIn:
+class Redelivery:
     """What is left to be handed in, and how the master has taken it so far."""
 
     def __init__(

@@ -218,10 +218,10 @@ def test_what_unpacks_to_too_much_is_not_read(
     writer = Writer(folder)
     writer.put(1, data=b"x" * 999 + b"\n")
     writer.put(2)
-    monkeypatch.setattr(segments, "MOST_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr(segments, "MAX_UNPACKED_BYTES", 1000)
     assert len(read(folder)[0]) == 999
 
-    monkeypatch.setattr(segments, "MOST_UNPACKED_BYTES", 999)
+    monkeypatch.setattr(segments, "MAX_UNPACKED_BYTES", 999)
     with pytest.raises(OutputUnavailable, match="more than 999"):
         read(folder)
 

@@ -15,18 +15,20 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.frontier.folder import FolderShelf
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.crawl.engine.committer import Committer, Member
-from crawlfleet.crawl.frontier.master import ServedFrontier
+from crawlfleet.crawl.frontier.master import MasterFrontier
 from crawlfleet.crawl.work import EngineReport
 from crawlfleet.errors import Busy, FrontierRefused, NotFound, StoreUnavailable
 from crawlfleet.features.crawls.frontiers import MOST_READ, READ_AT_ONCE, Frontiers
 from crawlfleet.model import ids
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, HostState
 from crawlfleet.model.task import Execution, Task
-from crawlfleet.model.wire.frontier import Add, FrontierCall, Open, Standing, Step, Talk
+from crawlfleet.model.wire.frontier import Add, FrontierRequest, Open, Step
 from crawlfleet.model.wire.frontier import Lease as Lease_
+from crawlfleet.model.wire.services import FRONTIER, SERVICES
 from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
 from crawlfleet.testing.frontier_suite.harness import (
@@ -82,11 +84,8 @@ class PlayedMaster:
 
     def start(self) -> None:
         state: Any = SimpleNamespace(leases=self.leases)
-        self.frontiers = Frontiers(state=state, fence=self, shelf=self._shelf)  # type: ignore[arg-type]
+        self.frontiers = Frontiers(state=state, shelf=self._shelf)
         self.frontiers._leads = True
-
-    async def lease(self, node_id: str, call: FrontierCall) -> Lease | None:
-        return self.leases.get(call.execution_id)
 
     async def restart(self) -> None:
         """What was in memory is gone."""
@@ -106,14 +105,16 @@ class PlayedMaster:
         return execution.id
 
     async def ask(self, execution_id: str, data: bytes) -> bytes:
-        call = FrontierCall(session_id="session", execution_id=execution_id, token=1, data=data)
-        reply = await self.frontiers.ask("node", call)
-        if reply.standing is not Standing.DONE:
-            raise FrontierRefused(f"{reply.standing}: {reply.message}")
-        return reply.data
+        lease = self.leases.get(execution_id)
+        if lease is None:
+            raise FrontierRefused(f"{execution_id} is not held")
+        response = await self.frontiers.answer(ServiceCall(lease, None, data))
+        if response.refusal:
+            raise FrontierRefused(response.refusal)
+        return response.data
 
 
-class PlayedExecution(ServedFrontier):
+class PlayedExecution(MasterFrontier):
     """An execution from the first `open` to `close`."""
 
     def __init__(self, master: PlayedMaster, through: Callable[[PlayedMaster, Ask], Ask]) -> None:
@@ -163,7 +164,7 @@ def restarting(master: PlayedMaster, ask: Ask) -> Ask:
 
     async def asked(data: bytes) -> bytes:
         turn = next(turns) % 17
-        asks = frontier_codec.talk_in(data).asks
+        asks = frontier_codec.request_in(data).asks
         if turn == 1 and not any(isinstance(each, Add) for each in asks):
             await ask(data)
         if turn in (1, 3):
@@ -173,7 +174,7 @@ def restarting(master: PlayedMaster, ask: Ask) -> Ask:
     return asked
 
 
-class Served:
+class FrontierSession:
     """What the classes below have in common."""
 
     THROUGH: ClassVar[Callable[[PlayedMaster, Ask], Ask]] = staticmethod(plainly)
@@ -186,19 +187,19 @@ class Served:
         return PlayedExecution(master, self.THROUGH)
 
 
-class TestServedFrontier(Served, FrontierSuite):
+class TestServedFrontier(FrontierSession, FrontierSuite):
     CRAWLS = 300 if SOAK else 8
 
 
-class TestServedFrontierWithBloom(Served, BloomFrontierSuite): ...
+class TestServedFrontierWithBloom(FrontierSession, BloomFrontierSuite): ...
 
 
-class TestServedFrontierWhoseAnswersGetLost(Served, FrontierSuite):
+class TestServedFrontierWhoseAnswersGetLost(FrontierSession, FrontierSuite):
     THROUGH = staticmethod(losing_answers)
     CRAWLS = 300 if SOAK else 8
 
 
-class TestServedFrontierThatIsRestarted(Served, FrontierSuite):
+class TestServedFrontierThatIsRestarted(FrontierSession, FrontierSuite):
     THROUGH = staticmethod(restarting)
     CRAWLS = 300 if SOAK else 8
     # Whose turn it is among hosts of equal times is not written down: a life begins with any.
@@ -234,7 +235,7 @@ def test_leases_of_an_execution_end_with_it_and_not_before(tmp_path: Path) -> No
         del master.leases[first.id]
         again = (await lease(second))[A]
         assert paths(again) == ["b", "c"]
-        with pytest.raises(StoreUnavailable, match="stale"):
+        with pytest.raises(StoreUnavailable, match="is not held"):
             await commit(first, one, visit("b"))
         assert not await commit(second, again, visit("b"), visit("c"))
         assert (await second.counts()).done == 3
@@ -344,12 +345,12 @@ def test_a_step_whose_answer_was_lost_with_the_master_counts_once(tmp_path: Path
     run(tmp_path, scene)
 
 
-def listening(heard: list[Talk]) -> Callable[[PlayedMaster, Ask], Ask]:
+def listening(heard: list[FrontierRequest]) -> Callable[[PlayedMaster, Ask], Ask]:
     """What is said is remembered."""
 
     def through(master: PlayedMaster, ask: Ask) -> Ask:
         async def asked(data: bytes) -> bytes:
-            heard.append(frontier_codec.talk_in(data))
+            heard.append(frontier_codec.request_in(data))
             return await ask(data)
 
         return asked
@@ -357,7 +358,7 @@ def listening(heard: list[Talk]) -> Callable[[PlayedMaster, Ask], Ask]:
     return through
 
 
-def told(heard: list[Talk]) -> list[list[str]]:
+def told(heard: list[FrontierRequest]) -> list[list[str]]:
     """The links of each visit that was told, in order; forgets them."""
     asks = [ask for each in heard for ask in each.asks if isinstance(ask, Step)]
     heard.clear()
@@ -366,7 +367,7 @@ def told(heard: list[Talk]) -> list[list[str]]:
 
 
 def test_links_are_told_once_unless_the_master_may_have_forgotten(tmp_path: Path) -> None:
-    heard: list[Talk] = []
+    heard: list[FrontierRequest] = []
 
     async def scene(master: PlayedMaster) -> None:
         first = PlayedExecution(master, listening(heard))
@@ -387,7 +388,7 @@ def test_links_are_told_once_unless_the_master_may_have_forgotten(tmp_path: Path
 
 
 def test_a_link_that_was_told_in_a_step_that_was_refused_is_told_again(tmp_path: Path) -> None:
-    heard: list[Talk] = []
+    heard: list[FrontierRequest] = []
 
     async def scene(master: PlayedMaster) -> None:
         first, second = PlayedExecution(master, listening(heard)), execution(master)
@@ -411,7 +412,7 @@ def test_a_link_that_was_told_in_a_step_that_was_refused_is_told_again(tmp_path:
 def test_every_link_is_told_where_it_matters_who_has_it(
     tmp_path: Path, rules: FrontierRules
 ) -> None:
-    heard: list[Talk] = []
+    heard: list[FrontierRequest] = []
 
     async def scene(master: PlayedMaster) -> None:
         first = PlayedExecution(master, listening(heard))
@@ -426,7 +427,7 @@ def test_every_link_is_told_where_it_matters_who_has_it(
 
 
 def test_a_link_that_is_nearer_than_when_it_was_told_is_told_again(tmp_path: Path) -> None:
-    heard: list[Talk] = []
+    heard: list[FrontierRequest] = []
 
     async def scene(master: PlayedMaster) -> None:
         first = PlayedExecution(master, listening(heard))
@@ -448,9 +449,9 @@ def within_limits(master: PlayedMaster, ask: Ask) -> Ask:
     """As the pipe of an executor and a request to the master are."""
 
     async def asked(data: bytes) -> bytes:
-        assert len(data) <= protocol.MAX_ASKED_BYTES
+        assert len(data) <= SERVICES[FRONTIER].max_bytes
         answer = await ask(data)
-        line = protocol.encode(protocol.Told(execution_id="exec", number=1, data=answer))
+        line = protocol.encode(protocol.FrontierReply(execution_id="exec", number=1, data=answer))
         assert len(line) <= protocol.MAX_ORDER_BYTES
         return answer
 
@@ -651,7 +652,7 @@ def test_a_frontier_that_is_not_there_leaves_no_lock_behind(tmp_path: Path) -> N
         execution = master.begin()
         for _ in range(3):
             with pytest.raises(Busy):
-                await master.ask(execution, frontier_codec.written(Talk(asks=[Open()])))
+                await master.ask(execution, frontier_codec.written(FrontierRequest(asks=[Open()])))
         assert not len(master.frontiers._opening)
 
     asyncio.run(scene())
@@ -671,7 +672,9 @@ def test_a_lease_without_bounds_is_refused(
         await frontier.add(links("abc"), NOW)
         asked = {"worker": ME, "number": 1, "hosts": 1, "urls": 1, "held": {}, "now": NOW, **fields}
         with pytest.raises(FrontierRefused, match=words):
-            await master.ask(frontier.id, frontier_codec.written(Talk(asks=[Lease_(**asked)])))
+            await master.ask(
+                frontier.id, frontier_codec.written(FrontierRequest(asks=[Lease_(**asked)]))
+            )
         assert (await lease(frontier))[A].urls
         await frontier.close()
 

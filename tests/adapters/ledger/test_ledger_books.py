@@ -12,12 +12,12 @@ from crawlfleet.adapters.ledger.memory import MemoryBook
 from crawlfleet.adapters.ledger.redis import RedisBook
 from crawlfleet.errors import ConfigError, LedgerUnavailable
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry
-from crawlfleet.model.wire.politeness import LedgerAsk, Pause
+from crawlfleet.model.wire.politeness import LedgerRequest, Pause
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.testing.ledger_suite import POLITE, LedgerBookSuite, say, want
 from tests.support.servers import RedisServer, redis_server
 
-HOUR = LedgerAsk(pauses=(Pause(key="host:a", for_s=3600.0, why="429"),))
+HOUR = LedgerRequest(pauses=(Pause(key="host:a", for_s=3600.0, why="429"),))
 
 
 class TestMemoryBook(LedgerBookSuite):

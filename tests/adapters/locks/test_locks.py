@@ -12,7 +12,7 @@ from crawlfleet.adapters.locks.memory import MemoryLocks
 from crawlfleet.adapters.locks.redis import RedisLocks
 from crawlfleet.adapters.locks.sqlite import SqliteLocks
 from crawlfleet.errors import ConfigError, LocksUnavailable
-from crawlfleet.model.wire.locks import Hold
+from crawlfleet.model.wire.locks import LockHold
 from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite import LockSuite, SharedLockSuite
 from crawlfleet.testing.lock_suite.harness import must_take
@@ -124,7 +124,7 @@ def test_emptied_redis_is_noticed_and_its_tokens_go_on_growing(
         await stranger.open()
         after = await must_take(stranger, "b")
         assert after.token > before.token
-        assert isinstance(await locks.take("window", "a", 60.0), Hold)
+        assert isinstance(await locks.take("window", "a", 60.0), LockHold)
         await locks.close()
         await stranger.close()
 

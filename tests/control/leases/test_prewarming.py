@@ -7,9 +7,10 @@ from typing import Any
 
 from crawlfleet.adapters.files.bundles import BundleFolder
 from crawlfleet.core.placement.rules import default_rules
-from crawlfleet.model.bundle import BundleCall, BundleRequest
+from crawlfleet.model.bundle import BundleFetch, BundleRequest
 from crawlfleet.model.settings import DispatchSettings
 from crawlfleet.model.wire.node_protocol import Heartbeat, ReportKind
+from crawlfleet.model.wire.services import BUNDLE
 from tests.code_archives import packed
 from tests.control.stage import PlayedNode, Stage, stage
 
@@ -65,12 +66,10 @@ def test_who_is_asked_to_make_an_environment_may_fetch_its_code_and_no_other(
         (ref,) = (await polling).warm
         assert (ref.name, ref.number, ref.digest) == ("tools", 1, digest_of(ONE))
         assert (await node.lease(wait_s=0)).warm == ()
-        give = at.control.bundles.give
-        call = BundleCall(session_id=node.session_id, digest=ref.digest)
-        assert (await give(node.id, call)).archive == ONE
+        assert (await node.request(None, BUNDLE, BundleFetch(digest=ref.digest))).data == ONE
         await at.control.bundles._kept.put(digest_of(TWO), TWO)
-        other = BundleCall(session_id=node.session_id, digest=digest_of(TWO))
-        assert "was not asked" in (await give(node.id, other)).refusal
+        other = await node.request(None, BUNDLE, BundleFetch(digest=digest_of(TWO)))
+        assert "was not asked" in other.refusal
 
     run(tmp_path, scenario)
 
@@ -186,8 +185,8 @@ def test_a_deploy_asks_no_node_that_is_kept_for_another_project(tmp_path: Path) 
         await deploy(at, ONE)
         warming = at.control.bundles.warming
         assert warming.making == {digest_of(ONE): [free.id]}
-        call = BundleCall(session_id=kept.session_id, digest=digest_of(ONE))
-        assert "was not asked" in (await at.control.bundles.give(kept.id, call)).refusal
+        fetch = BundleFetch(digest=digest_of(ONE))
+        assert "was not asked" in (await kept.request(None, BUNDLE, fetch)).refusal
 
     run(tmp_path, scenario)
 

@@ -248,3 +248,11 @@ def test_the_number_of_requirements_is_bounded() -> None:
 def test_a_pyproject_that_nests_without_end_is_not_taken() -> None:
     with pytest.raises(BadRequirement, match="cannot be read"):
         requirements.from_pyproject("x = " + "[" * 50_000)
+    with pytest.raises(BadRequirement, match="too deep"):
+        requirements.from_pyproject(f"x = {'[' * 201}{']' * 201}")
+
+
+@pytest.mark.parametrize("text", ["'{}'", '"{}"', "'''\n{}'''", '"""\n{}\\""""""', "1 # {}"])
+def test_brackets_in_the_strings_of_a_pyproject_are_not_counted(text: str) -> None:
+    project = f"x = {text.format('[' * 500)}\n[project]\ndependencies = ['idna']"
+    assert requirements.from_pyproject(project) == ["idna"]

@@ -4,7 +4,16 @@ import pytest
 
 from crawlfleet.core.crawls.frontier_limits import MOST_HOSTS, MOST_SEEDS, MOST_URLS, problem_of
 from crawlfleet.model.crawl.frontier import Link
-from crawlfleet.model.wire.frontier import Add, AnyAsk, Busiest, Forget, Lease, Open, Reclaim, Talk
+from crawlfleet.model.wire.frontier import (
+    Add,
+    AnyAsk,
+    Busiest,
+    Forget,
+    FrontierRequest,
+    Lease,
+    Open,
+    Reclaim,
+)
 
 
 def lease(**fields: object) -> Lease:
@@ -15,7 +24,7 @@ def lease(**fields: object) -> Lease:
 def test_what_crawls_ask_is_all_right() -> None:
     held = {f"https://{number}.example": 8_000 for number in range(512)}
     asks: list[AnyAsk] = [Open(), lease(hosts=512, urls=8_000, held=held), Busiest(limit=50)]
-    assert problem_of(Talk(asks=asks)) == ""
+    assert problem_of(FrontierRequest(asks=asks)) == ""
 
 
 @pytest.mark.parametrize(
@@ -33,8 +42,8 @@ def test_what_crawls_ask_is_all_right() -> None:
     ],
 )
 def test_too_much_is_named_with_what_would_do(ask: AnyAsk, words: str) -> None:
-    assert problem_of(Talk(asks=[Open(), ask])).startswith(words)
+    assert problem_of(FrontierRequest(asks=[Open(), ask])).startswith(words)
 
 
 def test_too_many_asks_at_once_are_refused() -> None:
-    assert "at most 1000" in problem_of(Talk(asks=[Forget(worker="w")] * 1001))
+    assert "at most 1000" in problem_of(FrontierRequest(asks=[Forget(worker="w")] * 1001))

@@ -111,3 +111,5 @@ def test_no_text_is_too_strange(text: str, type: ValueType) -> None:
 
 def test_deep_json_is_no_json() -> None:
     assert read_json("[" * 100_000) is None
+    assert read_json("[" * 201 + "]" * 201) is None
+    assert read_json("[" * 200 + "]" * 200) is not None

@@ -20,13 +20,13 @@ from crawlfleet.core.politeness.ledger import (
 )
 from crawlfleet.model.crawl.politeness_entry import USER_S, LedgerEntry
 from crawlfleet.model.wire.politeness import (
-    LedgerAsk,
-    LedgerTold,
+    LedgerReply,
+    LedgerRequest,
     Pause,
     Return,
     Terms,
-    Want,
     Window,
+    WindowRequest,
 )
 
 Book = dict[str, LedgerEntry]
@@ -43,16 +43,16 @@ def ask(
     longest_s: float = 30.0,
     born: float = OLD,
     living: Callable[[str], bool] = lambda _: True,
-) -> LedgerTold:
+) -> LedgerReply:
     """Say something in the name of an engine, and change the book accordingly."""
-    wants = (Want(host="h", keys=terms),) if terms else ()
-    message = LedgerAsk(wants=wants, returns=returns, pauses=pauses, longest_s=longest_s)
+    wants = (WindowRequest(host="h", keys=terms),) if terms else ()
+    message = LedgerRequest(wants=wants, returns=returns, pauses=pauses, longest_s=longest_s)
     changes, told = exchange(book, message, name=name, now=now, born=born, living=living)
     book |= changes
     return told
 
 
-def window(told: LedgerTold, key: str = "host:a") -> Window:
+def window(told: LedgerReply, key: str = "host:a") -> Window:
     assert not told.refusals, told.refusals
     return next(each for each in told.windows if each.key == key)
 
@@ -274,7 +274,7 @@ AT_ONCE = 4
 class Engine:
     """Uses its windows as greedily as it may; some of its requests are slow."""
 
-    def __init__(self, name: str, site: "Site", wants: tuple[Want, ...]) -> None:
+    def __init__(self, name: str, site: "Site", wants: tuple[WindowRequest, ...]) -> None:
         self.name, self.site, self.wants = name, site, wants
         self.windows: dict[str, tuple[float, float, float, int]] = {}
         self.last: dict[str, float] = {}
@@ -305,7 +305,7 @@ class Engine:
             )
             for key in over
         )
-        message = LedgerAsk(wants=self.wants, returns=returns, longest_s=25.0)
+        message = LedgerRequest(wants=self.wants, returns=returns, longest_s=25.0)
         changes, told = exchange(
             book, message, name=self.name, now=now, born=OLD, living=lambda _: True
         )
@@ -383,7 +383,7 @@ def simulate(
     chance = random.Random(seed)
     site, book = Site(concurrency, chance), {}
     wants = tuple(
-        Want(
+        WindowRequest(
             host=host,
             keys=(Terms(host, delays[0], concurrency), Terms(ADDRESS, delays[1], AT_ONCE)),
         )

@@ -33,6 +33,7 @@ def test_a_visitor_obeys_the_rules_that_another_part_of_its_host_has_fetched(
             await reader.readuntil(b"\r\n\r\n")
             host.site.rules = NOTHING
             writer.write(PAGE)
+            writer.close()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         name = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -7,8 +7,8 @@ import msgspec
 
 from crawlfleet.adapters.frontier.memory import MemoryFrontier
 from crawlfleet.crawl.engine.committer import Committer, Member
-from crawlfleet.crawl.frontier.known_links import ToldLinks, may_leave_out
-from crawlfleet.crawl.frontier.remote import PlacedFrontier
+from crawlfleet.crawl.frontier.known_links import KnownLinks, may_leave_out
+from crawlfleet.crawl.frontier.remote import RemoteFrontierClient
 from crawlfleet.crawl.work import EngineReport
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, Visit
 from crawlfleet.testing.frontier_suite.harness import ME, NOW, A, B, commit, lease, links, visit
@@ -27,7 +27,7 @@ class Listening(MemoryFrontier):
         return [*await super().commit(worker, commit)]
 
 
-class Lean(PlacedFrontier):
+class Lean(RemoteFrontierClient):
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
         """As an office does."""
         hosts = self.lean(worker, [*commit.hosts])
@@ -67,7 +67,7 @@ def test_a_link_is_told_once_unless_a_page_is_nearer_or_the_step_was_refused() -
 def test_an_office_tells_only_what_is_new() -> None:
     async def main() -> None:
         kept = Listening()
-        frontier = PlacedFrontier(kept, "epoch", nobody, is_lean=True)
+        frontier = RemoteFrontierClient(kept, "epoch", nobody, is_lean=True)
         office = Committer(frontier, {}, member=Member("exec", "task", lean=frontier.lean))
         await office.open()
         await frontier.add(links("ab"), NOW)
@@ -85,7 +85,7 @@ def test_an_office_tells_only_what_is_new() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    told = ToldLinks(most=3)
+    told = KnownLinks(most=3)
 
     def page(number: int, paths: str) -> Commit:
         done = Visit(number, visit("a").outcome, 200, NOW, links(paths))

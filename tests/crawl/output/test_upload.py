@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.crawl.output import upload
-from crawlfleet.crawl.output.upload import ItemLines, Shipment, cut
+from crawlfleet.crawl.output.upload import ItemLines, UploadSink, cut
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl.extraction import Item
 from crawlfleet.model.wire.output import Segment
@@ -19,14 +19,14 @@ class Master:
 
     task_id = "task-1"
     attempt = 1
-    keeps_output = True
+    stores_output = True
 
     def __init__(self, execution_id: str = "exec-1") -> None:
         self.execution_id = execution_id
         self.segments: list[Segment] = []
         self.texts: list[bytes] = []
 
-    async def keep(self, stream: str, segment: Segment, data: bytes) -> None:
+    async def store_segment(self, stream: str, segment: Segment, data: bytes) -> None:
         self.segments.append(segment)
         self.texts.append(zlib.decompress(data) if data else b"")
 
@@ -36,8 +36,8 @@ def page(*titles: str) -> PageRecord:
     return PageRecord(id=1, url="https://shop.example/", at=0.0, items=items)
 
 
-def make(master: Any) -> Shipment:
-    return Shipment(master, "items", ItemLines(), columns=("title",))
+def make(master: Any) -> UploadSink:
+    return UploadSink(master, "items", ItemLines(), columns=("title",))
 
 
 def numbers(master: Master) -> list[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ from crawlfleet.crawl.politeness.robots_gate import NoLedger
 from crawlfleet.crawl.public_suffixes import bundled
 from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.model.crawl.parameters import Outcome, Politeness
-from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold, Window
+from crawlfleet.model.wire.politeness import LedgerReply, LedgerRequest, Window
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.crawl.crawling import parameters_for
 
@@ -27,9 +27,9 @@ class PlayedLedger:
 
     def __init__(self, *troubles: Exception) -> None:
         self._troubles = [*troubles]
-        self.asked: list[LedgerAsk] = []
+        self.asked: list[LedgerRequest] = []
 
-    async def ask(self, ask: LedgerAsk) -> LedgerTold:
+    async def ask(self, ask: LedgerRequest) -> LedgerReply:
         self.asked.append(ask)
         if self._troubles:
             raise self._troubles.pop(0)
@@ -38,7 +38,7 @@ class PlayedLedger:
             for want in ask.wants
             for terms in want.keys
         ]
-        return LedgerTold(windows=tuple(windows))
+        return LedgerReply(windows=tuple(windows))
 
 
 class Site:

@@ -16,7 +16,7 @@ from crawlfleet.crawl.engine.local import local_frontier
 from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.model.crawl.parameters import Politeness
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry
-from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
+from crawlfleet.model.wire.politeness import LedgerReply, LedgerRequest
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from tests.crawl.crawling import parameters_for
 from tests.sampling import SOAK
@@ -46,7 +46,7 @@ class NearLedger:
         """What kept somebody waiting for longer than a delay."""
         self.trouble: Callable[[], None] = lambda: None
 
-    async def ask(self, ask: LedgerAsk) -> LedgerTold:
+    async def ask(self, ask: LedgerRequest) -> LedgerReply:
         self.trouble()
         self.asked += 1
         page = await self._book.read(sorted(granting.keys_of(ask)))

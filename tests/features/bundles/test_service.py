@@ -11,10 +11,11 @@ import pytest
 
 from crawlfleet.adapters.files.bundles import BundleFolder
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
-from crawlfleet.model.bundle import BundleCall, BundleRequest, bundle_id
+from crawlfleet.model.bundle import BundleRequest, bundle_id
 from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import TaskSettings
 from crawlfleet.model.wire.node_protocol import ReportKind
+from crawlfleet.model.wire.services import CODE
 from crawlfleet.ports.kernel_tables import BUNDLES
 from tests.code_archives import packed
 from tests.control.stage import Stage, stage
@@ -121,13 +122,10 @@ def test_only_nodes_that_allow_it_get_code_and_only_that_of_their_tasks(tmp_path
         willing = await at.node("willing", task_types=("python",), capabilities={"bundles": True})
         work = await willing.take()
         assert (work.task_id, str(work.bundle)) == (task.id, "tools@1")
-        call = BundleCall(
-            session_id=willing.session_id, execution_id=work.execution_id, token=work.token
-        )
-        given = await at.control.bundles.give(willing.id, call)
-        assert (given.archive, given.digest) == (ONE, work.bundle and work.bundle.digest)
-        stolen = await at.control.bundles.give(careful.id, call)
-        assert stolen.archive == b""
+        given = await willing.request(work, CODE)
+        assert (given.data, given.refusal) == (ONE, "")
+        stolen = await careful.request(work, CODE)
+        assert stolen.data == b""
         assert "not held" in stolen.refusal
 
     run(tmp_path, scenario)

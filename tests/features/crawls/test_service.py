@@ -16,7 +16,8 @@ from crawlfleet.model.log import Progress
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import ErrorClass, RetryPolicy, Task, TaskStatus
 from crawlfleet.model.wire.node_protocol import Assignment, Note, NoteBatch, OrderAnswer, ReportKind
-from crawlfleet.model.wire.output import Segment, SegmentReply, SegmentUpload, Verdict
+from crawlfleet.model.wire.output import Segment, SegmentReply, SegmentUpload
+from crawlfleet.model.wire.services import OUTPUT, ServiceResponse
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
 
@@ -66,20 +67,14 @@ async def answer(on: Stage, node: PlayedNode, work: Assignment, **fields: Any) -
     await on.control.crawls.hear(batch, await on.control.logs.take(node.id, batch))
 
 
-async def keep(on: Stage, node: PlayedNode, work: Assignment, sequence: int = 1) -> Verdict:
-    return (await kept_reply(on, node, work, sequence)).verdict
+async def keep(on: Stage, node: PlayedNode, work: Assignment, sequence: int = 1) -> ServiceResponse:
+    segment = Segment(sequence=sequence, first=sequence, counted=sequence - 1)
+    return await node.request(work, OUTPUT, SegmentUpload(segment=segment))
 
 
-async def kept_reply(
-    on: Stage, node: PlayedNode, work: Assignment, sequence: int = 1
-) -> SegmentReply:
-    upload = SegmentUpload(
-        session_id=node.session_id,
-        execution_id=work.execution_id,
-        token=work.token,
-        segment=Segment(sequence=sequence, first=sequence, counted=sequence - 1),
-    )
-    return await on.control.crawls.keep(node.id, upload)
+def is_ended(response: ServiceResponse) -> bool:
+    reply = msgspec.json.decode(response.payload, type=SegmentReply | None)
+    return reply is not None and reply.is_ended
 
 
 def test_an_order_wakes_the_node_and_its_answer_whoever_gave_it() -> None:
@@ -191,15 +186,15 @@ def test_a_node_that_lost_the_crawl_cannot_write() -> None:
     async def scene() -> None:
         async with stage(output=kept) as on:
             node, work, task = await crawling(on)
-            assert await keep(on, node, work) is Verdict.KEPT
-            assert await keep(on, node, work) is Verdict.KEPT
+            assert not (await keep(on, node, work)).refusal
+            assert not (await keep(on, node, work)).refusal
             await on.control.leases.end_session(node.session_id, cause="test")
-            assert await keep(on, node, work, 2) is Verdict.STALE
+            assert "is not held" in (await keep(on, node, work, 2)).refusal
             other = await on.node("other")
             again = await other.take()
             assert again.task_id == task.id
-            assert await keep(on, node, work, 2) is Verdict.STALE
-            assert await keep(on, other, again) is Verdict.KEPT
+            assert "is not held" in (await keep(on, node, work, 2)).refusal
+            assert not (await keep(on, other, again)).refusal
             assert kept.segments[task.id] == [
                 (work.token, 1),
                 (work.token, 1),
@@ -295,11 +290,12 @@ def test_whoever_writes_to_a_run_that_others_ended_hears_that_it_is_no_fault_of_
     async def scene() -> None:
         async with stage(output=Ended()) as on:
             node, work, _ = await crawling(on)
-            reply = await kept_reply(on, node, work)
-            assert (reply.verdict, reply.is_ended) == (Verdict.STALE, True)
+            reply = await keep(on, node, work)
+            assert (reply.refusal, is_ended(reply)) == ("the run was cut", True)
             await node.report(work, ReportKind.SUCCEEDED)
-            reply = await kept_reply(on, node, work)
-            assert (reply.verdict, reply.is_ended) == (Verdict.STALE, False)
+            reply = await keep(on, node, work)
+            assert "is not held" in reply.refusal
+            assert not is_ended(reply)
 
     run_simulated(scene())
 
@@ -308,7 +304,7 @@ def test_a_master_without_storage_says_so() -> None:
     async def scene() -> None:
         async with stage() as on:
             node, work, _ = await crawling(on)
-            assert await keep(on, node, work) is Verdict.FULL
+            assert (await keep(on, node, work)).may_retry
 
     run_simulated(scene())
 

@@ -14,7 +14,8 @@ from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.errors import ConfigError, Conflict, InvalidRequest, NotFound
 from crawlfleet.features.secrets.table import SECRETS
 from crawlfleet.model.project import ProjectStatus
-from crawlfleet.model.secret import SecretCall, SecretRequest
+from crawlfleet.model.secret import SecretRequest
+from crawlfleet.model.wire import services
 from crawlfleet.ports.seal import Unsealable
 from tests.control.stage import PlayedNode, Stage, stage
 
@@ -35,8 +36,11 @@ async def keep(
     return await play.control.vault.keep(project, SecretRequest(name=name, value=value), by="ann")
 
 
-def call_of(node: PlayedNode, work: Any) -> SecretCall:
-    return SecretCall(session_id=node.session_id, execution_id=work.execution_id, token=work.token)
+async def secrets_of(node: PlayedNode, work: Any, **fields: Any) -> tuple[dict[str, str], str]:
+    """The values that the node is given for an execution, and the refusal."""
+    response = await node.request(work, services.SECRETS, **fields)
+    assert VALUE not in repr(response)
+    return msgspec.json.decode(response.payload) or {}, response.refusal
 
 
 @played
@@ -49,16 +53,12 @@ async def test_a_secret_is_given_to_the_node_that_holds_what_declares_it(tmp_pat
         await play.submit(secrets=("PASSWORD",))
         work = await node.take()
         assert work.secrets == ("PASSWORD",)
-        call = call_of(node, work)
-        given = await play.control.vault.give(node.id, call)
-        assert (given.values, given.refusal) == ({"PASSWORD": VALUE}, "")
-        assert VALUE not in repr(given)
+        assert await secrets_of(node, work) == ({"PASSWORD": VALUE}, "")
 
-        stale = msgspec.structs.replace(call, token=call.token + 1)
-        assert (await play.control.vault.give(node.id, stale)).values == {}
+        assert (await secrets_of(node, work, token=work.token + 1))[0] == {}
         other = await play.node("other", capabilities={"secrets": True})
-        refused = await play.control.vault.give(other.id, call)
-        assert (refused.values, "is not held by" in refused.refusal) == ({}, True)
+        values, refusal = await secrets_of(other, work)
+        assert (values, "is not held by" in refusal) == ({}, True)
 
         (kept,) = [each for each in await store.find(SECRETS.where()) if each.name == "PASSWORD"]
         assert VALUE not in kept.sealed
@@ -107,8 +107,8 @@ async def test_a_secret_is_replaced_listed_and_removed(tmp_path: Path) -> None:
         await play.submit(secrets=("PASSWORD",))
         work = await node.take()
         await vault.remove("default", "PASSWORD", by="ann")
-        given = await vault.give(node.id, call_of(node, work))
-        assert (given.values, given.refusal) == (
+        given = await secrets_of(node, work)
+        assert given == (
             {},
             "there is no secret PASSWORD any more; set it again",
         )
@@ -159,9 +159,9 @@ async def test_masters_with_other_keys_say_so(tmp_path: Path) -> None:
         node = await play.node(capabilities={"secrets": True})
         await play.submit(secrets=("PASSWORD",))
         work = await node.take()
-        given = await play.control.vault.give(node.id, call_of(node, work))
-        assert given.values == {}
-        assert "sealed with another key; give every master the same" in given.refusal
+        values, refusal = await secrets_of(node, work)
+        assert values == {}
+        assert "sealed with another key; give every master the same" in refusal
 
 
 def test_what_is_sealed_opens_where_it_belongs_and_nowhere_else(tmp_path: Path) -> None:

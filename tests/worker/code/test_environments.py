@@ -17,10 +17,9 @@ import pytest
 from crawlfleet.adapters.uv import UvInstall, class_of, find_uv, variables
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import NoCode
 from crawlfleet.ports.installer import InstallFailed
 from crawlfleet.worker.code import environments as environments_module
-from crawlfleet.worker.code.environments import CannotMake, Environments
+from crawlfleet.worker.code.environments import CannotMake, Environments, NoCode
 from tests.code_archives import packed
 
 pytestmark = pytest.mark.slow

@@ -4,11 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from crawlfleet.errors import MasterUnreachable
-from crawlfleet.model.bundle import BundleCall, BundleRef, BundleReply
+from crawlfleet.model.bundle import BundleFetch, BundleRef
 from crawlfleet.model.wire.node_protocol import Registered
+from crawlfleet.model.wire.services import BUNDLE, ServiceRequest, ServiceResponse, refused
 from crawlfleet.worker.code.environments import Environments
 from crawlfleet.worker.code.prewarming import TOLD_AGAIN, Warming
 from tests.worker.code.test_environments import FakeInstall, Master
@@ -28,17 +30,20 @@ class Link:
 
     def __init__(self, master: Master) -> None:
         self._master = master
-        self.calls: list[BundleCall] = []
+        self.calls: list[BundleFetch] = []
         self.is_away = False
 
-    async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
+    async def request(self, node_id: str, service: str, request: ServiceRequest) -> ServiceResponse:
+        assert service == BUNDLE
+        assert request.session_id == "session-1"
+        call = msgspec.json.decode(request.payload, type=BundleFetch)
         self.calls.append(call)
         if self.is_away:
             raise MasterUnreachable("nobody there")
         for number, archive in enumerate(self._master.archives):
             if self._master.ref(number).digest == call.digest:
-                return BundleReply(digest=str(call.digest), archive=archive)
-        return BundleReply(refusal="was not asked")
+                return ServiceResponse(data=archive)
+        return refused("was not asked")
 
 
 def kept_in(folder: Path) -> Environments:
@@ -75,7 +80,6 @@ def test_what_is_asked_for_is_made_once_and_told(tmp_path: Path) -> None:
         assert await made(warming, link, master.ref(0)) == 1
         assert await warming.news() == told, "who asks is answered, although nothing is new"
         assert [call.digest for call in link.calls] == [master.ref(0).digest, master.ref(1).digest]
-        assert {call.session_id for call in link.calls} == {"session-1"}
 
     asyncio.run(scenario())
 

@@ -11,9 +11,10 @@ import pytest
 
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.model.wire.output import Segment
+from crawlfleet.model.wire.output import Segment, SegmentReply
+from crawlfleet.model.wire.services import OUTPUT
 from crawlfleet.ports.execution import RunCutOff
-from crawlfleet.worker.executor.context import ChildContext
+from crawlfleet.worker.executor.context import ExecutionContext
 from crawlfleet.worker.executor.loop import Host
 from crawlfleet.worker.executor.replies import Replies
 from crawlfleet.worker.pool import protocol
@@ -153,7 +154,7 @@ def test_a_log_takes_what_can_be_written() -> None:
     """Also where this is compiled, and stricter with types than people are."""
     read_fd, write_fd = os.pipe()
     with os.fdopen(read_fd, "rb") as said:
-        context = ChildContext(start("e", "number"), Replies(write_fd))
+        context = ExecutionContext(start("e", "number"), Replies(write_fd))
 
         async def log() -> None:
             await context.log(ValueError("it broke"), level=30, where=Path("here"))
@@ -171,13 +172,14 @@ def test_who_writes_to_a_run_that_others_ended_is_lost(
     is_ended: bool, error: type[Exception]
 ) -> None:
     async def scene() -> None:
-        context = ChildContext(start("e", "number"), replies, takes=[protocol.SEGMENTS])
-        keeping = asyncio.create_task(context.keep("items", Segment(sequence=1, first=1), b""))
+        context = ExecutionContext(start("e", "number"), replies, takes=[OUTPUT])
+        keeping = asyncio.create_task(
+            context.store_segment("items", Segment(sequence=1, first=1), b"")
+        )
         await asyncio.sleep(0)
-        context.hear(
-            protocol.Kept(
-                execution_id="e", stream="items", sequence=1, refusal="no", is_ended=is_ended
-            )
+        payload = msgspec.Raw(msgspec.json.encode(SegmentReply(is_ended=is_ended)))
+        context.services.receive(
+            protocol.Response(execution_id="e", number=1, refusal="no", payload=payload)
         )
         with pytest.raises(error, match="no"):
             await keeping

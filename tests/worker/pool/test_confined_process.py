@@ -11,7 +11,7 @@ from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.ports.sandbox import Cell, CellOrder
 from crawlfleet.worker.pool import protocol
-from crawlfleet.worker.pool.process import Child, FailedStart
+from crawlfleet.worker.pool.process import ExecutorProcess, ProcessNotStarted
 
 
 class FakeCell:
@@ -64,8 +64,8 @@ def test_it_is_killed_as_a_cell_before_it_is_connected(
 
     async def main() -> None:
         hello = cast("protocol.Hello", None)
-        with pytest.raises(FailedStart):
-            await Child.confine("python", CellOrder(), sandbox, hello, 1.0)
+        with pytest.raises(ProcessNotStarted):
+            await ExecutorProcess.confine("python", CellOrder(), sandbox, hello, 1.0)
 
     asyncio.run(main())
     assert groups == []
@@ -120,13 +120,15 @@ class Mortuary(HastySandbox):
 
 def test_work_gets_another_cell_if_the_one_made_ahead_died_before_it_began() -> None:
     sandbox = Mortuary(dies_always=False)
-    child = asyncio.run(Child.confine("", CellOrder(), sandbox, protocol.Hello(ahead=0), 1.0))
+    child = asyncio.run(
+        ExecutorProcess.confine("", CellOrder(), sandbox, protocol.Hello(ahead=0), 1.0)
+    )
     assert child.is_confined
     assert sandbox.asked == [True, False]
 
 
 def test_a_cell_made_on_demand_that_dies_is_not_tried_again() -> None:
     sandbox = Mortuary(dies_always=True)
-    with pytest.raises(FailedStart, match="SIGKILL before it was ready"):
-        asyncio.run(Child.confine("", CellOrder(), sandbox, protocol.Hello(ahead=0), 1.0))
+    with pytest.raises(ProcessNotStarted, match="SIGKILL before it was ready"):
+        asyncio.run(ExecutorProcess.confine("", CellOrder(), sandbox, protocol.Hello(ahead=0), 1.0))
     assert sandbox.asked == [True, False]

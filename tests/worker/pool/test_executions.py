@@ -5,19 +5,31 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from crawlfleet.model.task import JSON_NULL
+from crawlfleet.model.wire.services import (
+    BUNDLE,
+    CODE,
+    FRONTIER,
+    LOCKS,
+    SECRETS,
+    ServiceResponse,
+)
 from crawlfleet.testing.executor_suite import WatchedRun
 from crawlfleet.worker.pool import protocol
-from crawlfleet.worker.pool.executions import OverTime, Turn, Turns
+from crawlfleet.worker.pool.executions import Executions, Send, SentExecution, TimeLimitReached
 from crawlfleet.worker.pool.output import Output
-from crawlfleet.worker.pool.process_io import Dialogue
+from crawlfleet.worker.pool.process_io import ProcessChannel
 
 
-def with_sent(*ids: str, limit_s: float | None = None) -> tuple[Turns, list[Turn]]:
-    talks = Turns(Output(), on_end=lambda _: None, refuse=lambda _: None)
+def with_sent(
+    *ids: str, limit_s: float | None = None, send: Send = lambda _: None
+) -> tuple[Executions, list[SentExecution]]:
+    talks = Executions(Output(), on_end=lambda _: None, send=send)
     loop = asyncio.get_running_loop()
-    sent = [Turn(id, WatchedRun(), limit_s, loop) for id in ids]
+    sent = [SentExecution(id, WatchedRun(), limit_s, loop) for id in ids]
     for each in sent:
         talks.add(each)
     return talks, sent
@@ -75,7 +87,7 @@ def test_one_that_waits_can_be_stopped_or_handed_back_without_the_others() -> No
     def scene() -> None:
         talks, (one, two, three) = with_sent("e1", "e2", "e3")
         talks.take(protocol.Started(execution_id="e1"))
-        two.is_told_to_stop = True
+        two.must_stop = True
         talks.take(protocol.Stopped(execution_id="e2"))
         talks.take(protocol.Returned(execution_id="e3"))
         assert isinstance(two.ended.result(), protocol.Stopped)
@@ -88,7 +100,7 @@ def test_one_that_waits_can_be_stopped_or_handed_back_without_the_others() -> No
 def test_a_confirmation_that_crossed_the_end_is_taken_once() -> None:
     def scene() -> None:
         talks, (one,) = with_sent("e1")
-        one.is_told_to_stop = True
+        one.must_stop = True
         talks.take(protocol.Result(execution_id="e1"))
         talks.take(protocol.Stopped(execution_id="e1"))
         with pytest.raises(protocol.Malformed):
@@ -101,12 +113,12 @@ def test_the_time_of_an_execution_runs_from_its_turn() -> None:
     async def scene() -> None:
         talks, (one, two) = with_sent("e1", "e2", limit_s=0.05)
         talks.take(protocol.Started(execution_id="e1"))
-        with pytest.raises(OverTime):
+        with pytest.raises(TimeLimitReached):
             await one.ended
         assert not two.ended.done()
         one.listen_again()
         talks.take(protocol.Result(execution_id="e1"))
-        with pytest.raises(OverTime):
+        with pytest.raises(TimeLimitReached):
             await two.ended
 
     asyncio.run(scene())
@@ -117,7 +129,7 @@ def test_an_end_that_nobody_waits_for_is_no_trouble_of_the_loop() -> None:
         complaints: list[dict[str, Any]] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
-        talk = Dialogue(Output(), lambda _: None, loop)
+        talk = ProcessChannel(Output(), lambda _: None, loop)
         sent = [talk.begin(start(id), WatchedRun(), None) for id in ("e1", "e2")]
         talk.break_off(OSError("it died"))
         with pytest.raises(OSError, match="it died"):
@@ -142,3 +154,71 @@ def test_what_is_printed_is_a_line_of_the_execution_that_says_so() -> None:
         assert [line for _, line, _ in two.observer.lines] == ["of two"]
 
     in_loop(scene)
+
+
+class Master(WatchedRun):
+    """Answers requests with their own content, or never."""
+
+    def __init__(self, *, answers: bool = True) -> None:
+        super().__init__()
+        self.answers = answers
+
+    async def request(
+        self, service: str, payload: msgspec.Raw = JSON_NULL, data: bytes = b""
+    ) -> ServiceResponse:
+        if not self.answers:
+            await asyncio.Event().wait()
+        return ServiceResponse(payload=payload, data=service.encode() + b":" + data)
+
+
+def request(number: int, service: str = FRONTIER, **fields: Any) -> protocol.Request:
+    return protocol.Request(execution_id="e1", number=number, service=service, **fields)
+
+
+def requested(*requests: protocol.Request, **options: Any) -> list[protocol.Response]:
+    """The responses that reach the process."""
+    sent: list[protocol.Response] = []
+
+    async def scene() -> None:
+        talks = Executions(Output(), on_end=lambda _: None, send=sent.append)
+        turn = SentExecution("e1", Master(**options), None, asyncio.get_running_loop())
+        talks.add(turn)
+        talks.take(protocol.Started(execution_id="e1"))
+        for each in requests:
+            talks.take(each)
+        await asyncio.sleep(0.01)
+        talks.take(protocol.Result(execution_id="e1"))
+        await asyncio.sleep(0.01)
+        assert not turn.requests
+
+    asyncio.run(scene())
+    return sent
+
+
+def test_a_request_goes_to_the_master_and_its_response_to_the_process() -> None:
+    payload = msgspec.Raw(b'{"verb":"take"}')
+    (response,) = requested(request(3, LOCKS, payload=payload))
+    assert (response.number, response.payload, response.data) == (3, payload, b"locks:")
+
+
+def test_data_of_a_request_may_come_in_several_messages() -> None:
+    (response,) = requested(request(1, data=b"one ", more=True), request(1, data=b"two"))
+    assert response.data == b"frontier:one two"
+
+
+@pytest.mark.parametrize(("service", "bytes"), [(FRONTIER, 11_000_001), (LOCKS, 1_000_001)])
+def test_a_request_with_more_data_than_its_service_takes_is_a_breach(
+    service: str, bytes: int
+) -> None:
+    with pytest.raises(protocol.Malformed, match="more than"):
+        requested(request(1, service, data=b"x" * bytes))
+
+
+@pytest.mark.parametrize("service", [SECRETS, CODE, BUNDLE, "nonsense"])
+def test_a_process_reaches_no_service_that_is_not_for_it(service: str) -> None:
+    (response,) = requested(request(1, service))
+    assert response.refusal == f"there is no service {service!r} for executors"
+
+
+def test_requests_end_with_their_execution() -> None:
+    assert requested(request(1), request(2), answers=False) == []

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.worker.pool import protocol
+from crawlfleet.worker.pool.results import attempt_of
 
 line = st.binary(max_size=40).filter(lambda text: b"\n" not in text)
 
@@ -117,3 +118,17 @@ def test_the_documented_conversation_is_the_protocol() -> None:
     )
     for order in orders:
         assert protocol.encode(protocol.decode_order(order)) == order + b"\n"
+
+
+def test_a_reply_that_nests_too_deep_is_refused() -> None:
+    deep = b'{"type":"result","execution_id":"e","data":%s}'
+    reply = protocol.decode_reply(deep % (b"[" * 200 + b"]" * 200))
+    assert isinstance(reply, protocol.Result)
+    assert attempt_of(reply, 1.0).error is None
+    reply = protocol.decode_reply(deep % (b"[" * 201 + b"]" * 201))
+    assert isinstance(reply, protocol.Result)
+    error = attempt_of(reply, 1.0).error
+    assert error is not None
+    assert "200 lists" in error.message
+    with pytest.raises(protocol.Malformed, match="200 lists"):
+        protocol.decode_reply(deep % (b"[" * 500 + b"]" * 500))

@@ -19,14 +19,16 @@ from crawlfleet.errors import ConfigError, SandboxFailed
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.isolation import Isolation, Layer, Level
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
-from crawlfleet.model.wire.output import Segment, Stream
+from crawlfleet.model.task import JSON_NULL
+from crawlfleet.model.wire.output import Segment, SegmentUpload
+from crawlfleet.model.wire.services import CODE, OUTPUT, ServiceResponse, answered, refused
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import CellOrder, Sandbox
 from crawlfleet.sandbox.removal import remove
 from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.code.environments import Environments
 from crawlfleet.worker.pool.pool import ProcessPool
-from crawlfleet.worker.pool.workspace import Workshop, workshop_of
+from crawlfleet.worker.pool.workspace import Workspaces, workshop_of
 from tests.code_archives import packed
 
 pytestmark = pytest.mark.slow
@@ -70,7 +72,7 @@ async def install(requirements: Sequence[str], venv: str, tell: Callable[[str], 
     (Path(venv) / "bin" / "python").symlink_to(PYTHON)
 
 
-class Heard(WatchedRun):
+class CodeWatch(WatchedRun):
     """Has the code, and keeps segments."""
 
     def __init__(self, pool: ProcessPool) -> None:
@@ -79,14 +81,15 @@ class Heard(WatchedRun):
         self.segments: list[tuple[Segment, bytes]] = []
         self.refusal = ""
 
-    async def code(self) -> bytes:
-        return packed(TOOLS)
-
-    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
-        self.segments.append((segment, data))
-        loop, id = asyncio.get_running_loop(), self.execution_id
-        loop.call_soon(self.pool.confirm, id, stream, segment.sequence, self.refusal)
-        return True
+    async def request(
+        self, service: str, payload: msgspec.Raw = JSON_NULL, data: bytes = b""
+    ) -> ServiceResponse:
+        if service == CODE:
+            return ServiceResponse(data=packed(TOOLS))
+        assert service == OUTPUT
+        upload = msgspec.json.decode(payload, type=SegmentUpload)
+        self.segments.append((upload.segment, data))
+        return refused(self.refusal) if self.refusal else answered(None)
 
     execution_id = ""
 
@@ -99,7 +102,7 @@ def at_work(
 ) -> T:
     async def scenario() -> T:
         environments = Environments(folder / "environments", install=install, most_bytes=10**9)
-        workshop = Workshop(folder / "scratch", environments=environments, remove=remove)
+        workshop = Workspaces(folder / "scratch", environments=environments, remove=remove)
         told = {"bundles": True, "bundles_unconfined": True, **settings}
         pool = ProcessPool(WorkerSettings(**told), workshop=workshop, sandbox=cells)
         try:
@@ -116,10 +119,10 @@ async def ran(
     parameters: Mapping[str, Any],
     *,
     bundle: bool = True,
-    heard: Heard | None = None,
+    heard: CodeWatch | None = None,
     timeout_s: float | None = 60,
-) -> tuple[Attempt, Heard]:
-    heard = heard or Heard(pool)
+) -> tuple[Attempt, CodeWatch]:
+    heard = heard or CodeWatch(pool)
     assignment = make_assignment(task_type, parameters, timeout_s=timeout_s)
     if bundle:
         ref = BundleRef(name="tools", number=1, digest="0" * 64)
@@ -145,7 +148,7 @@ def test_a_function_runs_in_a_copy_of_its_bundle_and_sees_nothing_of_the_node(
 ) -> None:
     monkeypatch.setenv("CRAWLFLEET_JOIN_TOKEN", "a secret")
 
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, "python", function("add", args=[1], kwargs={"b": 2}))
 
     attempt, heard = at_work(tmp_path, use)
@@ -166,7 +169,7 @@ def test_a_function_runs_in_a_copy_of_its_bundle_and_sees_nothing_of_the_node(
 
 
 def test_items_of_a_function_come_in_segments_that_count_in_the_end(tmp_path: Path) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, "python", function("many", args=[3000]))
 
     attempt, heard = at_work(tmp_path, use)
@@ -184,8 +187,8 @@ def test_items_of_a_function_come_in_segments_that_count_in_the_end(tmp_path: Pa
 
 
 def test_items_that_are_not_taken_fail_the_work(tmp_path: Path) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
-        heard = Heard(pool)
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
+        heard = CodeWatch(pool)
         heard.refusal = "no room"
         return await ran(pool, "python", function("many", args=[3]), heard=heard)
 
@@ -205,7 +208,7 @@ def test_items_that_are_not_taken_fail_the_work(tmp_path: Path) -> None:
 def test_how_a_function_ends_badly_is_told(
     name: str, error_class: str, message: str, tmp_path: Path
 ) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, "python", function(name))
 
     attempt, _ = at_work(tmp_path, use)
@@ -215,15 +218,15 @@ def test_how_a_function_ends_badly_is_told(
 
 
 def test_an_async_function_is_awaited(tmp_path: Path) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, "python", function("later"))
 
     assert bytes(at_work(tmp_path, use)[0].data or b"") == b'"later"'
 
 
 def test_a_function_that_hangs_is_ended_at_its_limit_and_when_cancelled(tmp_path: Path) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
-        heard = Heard(pool)
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
+        heard = CodeWatch(pool)
         running = asyncio.create_task(ran(pool, "python", function("hang"), heard=heard))
         await heard.has_started.wait()
         running.cancel()
@@ -238,7 +241,7 @@ def test_a_function_that_hangs_is_ended_at_its_limit_and_when_cancelled(tmp_path
 
 
 def test_a_command_runs_without_a_shell_and_ends_with_its_output(tmp_path: Path) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         argv = ["sh", "-c", 'cat data/list.txt; echo "$1 $COLOUR" >&2; cat', "sh", "$HOME; rm"]
         parameters = {"argv": argv, "environment": {"COLOUR": "red"}}
         return await ran(pool, "command", parameters)
@@ -264,7 +267,7 @@ def test_a_command_runs_without_a_shell_and_ends_with_its_output(tmp_path: Path)
 def test_how_a_command_ends_is_classified(
     argv: list[str], error_class: str, message: str, tmp_path: Path
 ) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, "command", {"argv": argv}, bundle=False)
 
     attempt, _ = at_work(tmp_path, use)
@@ -275,7 +278,7 @@ def test_how_a_command_ends_is_classified(
 
 def test_nothing_that_a_command_started_is_left_when_it_is_cancelled(tmp_path: Path) -> None:
     async def use(pool: ProcessPool) -> int:
-        heard = Heard(pool)
+        heard = CodeWatch(pool)
         argv = ["sh", "-c", "trap '' TERM; sleep 600 & echo $!; wait; sleep 600"]
         running = asyncio.create_task(
             ran(pool, "command", {"argv": argv}, bundle=False, heard=heard)
@@ -327,7 +330,7 @@ class NoCells:
 
 @pytest.mark.parametrize("task_type", ["python", "command", "http_fetch"])
 def test_a_bundle_is_confined_whatever_the_task_types_say(task_type: str, tmp_path: Path) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, task_type, {"argv": ["true"], **function("add", args=[1])})
 
     sandbox = NoCells()
@@ -341,7 +344,7 @@ def test_a_bundle_is_confined_whatever_the_task_types_say(task_type: str, tmp_pa
 def test_without_a_sandbox_nothing_runs_unless_the_owner_says_so(
     bundle: bool, tmp_path: Path
 ) -> None:
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, "command", {"argv": ["true"]}, bundle=bundle)
 
     attempt, _ = at_work(tmp_path, use, bundles_unconfined=False)
@@ -354,7 +357,7 @@ def test_without_a_sandbox_nothing_runs_unless_the_owner_says_so(
 def test_a_worker_that_could_not_hold_bundles_does_not_start(tmp_path: Path) -> None:
     off = SandboxSettings(level="off")
 
-    def made(settings: WorkerSettings) -> Workshop | None:
+    def made(settings: WorkerSettings) -> Workspaces | None:
         install = UvInstall(uv=None, timeout_s=1)
         return workshop_of(settings, tmp_path, install=install, remove=remove)
 
@@ -372,7 +375,7 @@ def test_scratch_that_a_killed_agent_left_is_cleared_away(tmp_path: Path) -> Non
     (left / ".lock").touch()
     os.utime(left, (0, 0))
 
-    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+    async def use(pool: ProcessPool) -> tuple[Attempt, CodeWatch]:
         return await ran(pool, "command", {"argv": ["true"]}, bundle=False)
 
     assert at_work(tmp_path, use)[0].error is None
@@ -384,9 +387,9 @@ import asyncio, json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
 from pathlib import Path
 from crawlfleet.sandbox.removal import remove
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.code.environments import Environments
-from crawlfleet.worker.pool.workspace import Workshop
+from crawlfleet.worker.pool.workspace import Workspaces
 
 async def warm():
     await asyncio.to_thread(int)
@@ -401,8 +404,8 @@ def spoil(folder):
 async def main():
     here = Path("/proc/self/cwd/mine")
     environments = Environments(here / "environments", install=None, most_bytes=1)
-    workshop = Workshop(here / "scratch", environments=environments, remove=remove)
-    async with workshop.bench(make_assignment("command", {}), Watch()) as bench:
+    workshop = Workspaces(here / "scratch", environments=environments, remove=remove)
+    async with workshop.bench(make_assignment("command", {}), WatchedRun()) as bench:
         spoil(bench.scratch / "tmp")
     for name in ("exec-1", "exec-2"):
         left = here / "scratch" / name
@@ -442,7 +445,7 @@ def test_work_that_left_what_cannot_be_removed_ended_as_it_ended(tmp_path: Path)
 
     async def scenario() -> bool:
         environments = Environments(tmp_path / "environments", install=install, most_bytes=1)
-        workshop = Workshop(
+        workshop = Workspaces(
             tmp_path / "scratch",
             environments=environments,
             remove=lambda folder: bool(asked.append(folder)),

@@ -15,11 +15,11 @@ from crawlfleet.model.log import LogLevel
 from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.model.wire.node_protocol import OrderAnswer
 from crawlfleet.ports.execution import Attempt
-from crawlfleet.worker.pool.secret_masking import Discreet, Mask
+from crawlfleet.worker.pool.secret_masking import MaskingObserver, SecretMask
 
 VALUE = 'pa"ss wörd/\\1+2'
 KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nshort\n-----END KEY-----\n"
-MASK = Mask({"PASSWORD": VALUE, "KEY": KEY})
+MASK = SecretMask({"PASSWORD": VALUE, "KEY": KEY})
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_lines_of_a_value_are_masked_one_by_one() -> None:
 
 
 def test_what_was_cut_is_masked_where_it_was_cut() -> None:
-    long = Mask({"LONG": "".join(f"{number:04}-" for number in range(1000))})
+    long = SecretMask({"LONG": "".join(f"{number:04}-" for number in range(1000))})
     value = "".join(f"{number:04}-" for number in range(1000))
     for text in (f"it is {value[:2000]}", f"{value[-1000:]} it was", value[1000:3000]):
         masked = long.text(text)
@@ -91,7 +91,7 @@ def test_a_result_that_cannot_be_searched_is_a_failure_that_says_so(data: bytes)
 
 def test_what_cannot_be_searched_is_left_out_of_all_else_that_is_told() -> None:
     observer = Mock()
-    discreet = Discreet(observer, MASK)
+    discreet = MaskingObserver(observer, MASK)
     deep: Any = VALUE
     for _ in range(500):
         deep = [deep]
@@ -119,5 +119,5 @@ def test_what_holds_no_secret_stays_as_it_is() -> None:
     after=st.text(max_size=40),
 )
 def test_no_text_has_a_value_in_it_afterwards(value: str, before: str, after: str) -> None:
-    masked = Mask({"S": value}).text(f"{before}{value}{after}")
+    masked = SecretMask({"S": value}).text(f"{before}{value}{after}")
     assert value not in masked.replace("[secret S]", "\0")

@@ -1,7 +1,6 @@
 """Secrets and processes: who is told one is not used again, and keeps it to itself."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,8 +8,9 @@ import pytest
 
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.settings.sandbox import SandboxSettings
+from crawlfleet.model.task import JSON_NULL
 from crawlfleet.model.wire.node_protocol import Assignment
-from crawlfleet.ports.execution import NoSecrets
+from crawlfleet.model.wire.services import SECRETS, ServiceResponse, answered, refused
 from crawlfleet.testing.executor_suite import WatchedRun
 from crawlfleet.worker.pool.pool import ProcessPool
 
@@ -25,10 +25,11 @@ class Trusted(WatchedRun):
         super().__init__()
         self.values = values
 
-    async def secrets(self) -> Mapping[str, str]:
-        if not self.values:
-            raise NoSecrets("they were removed")
-        return self.values
+    async def request(
+        self, service: str, payload: msgspec.Raw = JSON_NULL, data: bytes = b""
+    ) -> ServiceResponse:
+        assert service == SECRETS
+        return answered(self.values) if self.values else refused("they were removed")
 
 
 def assignment(number: int, *secrets: str) -> Assignment:

@@ -17,7 +17,7 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 class Master:
-    """Stands at the other end of the wire."""
+    """Stands at the other end of the said."""
 
     execution_id = "exec-2"
     task_id = "task-1"
@@ -29,20 +29,19 @@ class Master:
         self.segments: list[dict[str, Any]] = []
         self.items: list[bytes] = []
         self.refusal = ""
-        self.frontier = Frontier(self, ("frontier", "segments"))  # type: ignore[arg-type]
+        self.frontier = Frontier(self, ("frontier", "output"))  # type: ignore[arg-type]
 
-    def say(self, type: str, **fields: Any) -> None:
-        if type == "segment":
-            self.segments.append(fields["segment"])
-            if fields["data"]:
-                self.items.append(zlib.decompress(base64.b64decode(fields["data"])))
-            self.frontier.items.hear(fields["segment"] | {"refusal": self.refusal})
-            return
-        talk = json.loads(base64.b64decode(fields["data"])[1:])
+    def call(self, service: str, payload: Any = None, data: bytes = b"") -> dict[str, Any]:
+        if service == "output":
+            self.segments.append(payload["segment"])
+            if data:
+                self.items.append(zlib.decompress(data))
+            return {"refusal": self.refusal}
+        assert service == "frontier"
+        talk = json.loads(data[1:])
         self.asked.append(talk)
         told = IN_JSON + json.dumps(self.answers.pop(0)(talk)).encode()
-        coded = base64.b64encode(told).decode()
-        self.frontier.hear({"number": fields["number"], "data": coded, "refusal": ""})
+        return {"data": base64.b64encode(told).decode(), "refusal": ""}
 
 
 def told(*answers: Any, life: int = 1, waiting: int = 0) -> Answer:
@@ -232,8 +231,8 @@ def test_a_host_that_rests_is_given_back_until_then() -> None:
 
 
 def test_a_node_that_passes_nothing_on_and_items_that_are_refused_are_told() -> None:
-    with pytest.raises(Failed, match="update it"):
-        Frontier(Master(), ("segments",))  # type: ignore[arg-type]
+    with pytest.raises(Failed, match="passes nothing on"):
+        Frontier(Master(), ("output",))  # type: ignore[arg-type]
     master = Master(told(lease(7, 1)))
     master.refusal = "the disk is full"
     ((page, _),) = master.frontier.lease(5, 10)

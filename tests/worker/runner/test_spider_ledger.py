@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet.core.politeness import ledger as granting
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry
-from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
+from crawlfleet.model.wire.politeness import LedgerReply, LedgerRequest
 from crawlfleet.worker.runner.crawlfleet_runner.ledger import Ledger
 from crawlfleet.worker.runner.crawlfleet_runner.politeness import crawl_delay_s, retry_after_s
 from crawlfleet.worker.runner.crawlfleet_runner.protocol import Failed
@@ -26,7 +26,7 @@ class World:
         self.timers: list[tuple[float, int, Callable[[], None]]] = []
         self.book: dict[str, LedgerEntry] = {}
         self.numbers = itertools.count()
-        self.asked: list[LedgerAsk] = []
+        self.asked: list[LedgerRequest] = []
         self.refusal: dict[str, Any] | None = None
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -47,45 +47,46 @@ class World:
 
     def ledger(self, name: str, **more: Any) -> Ledger:
         wire = Wire(self, name)
-        made = Ledger(
+        return Ledger(
             wire,  # type: ignore[arg-type]
-            more.pop("takes", ("inquiries",)),
+            more.pop("takes", ("ledger",)),
             post=lambda call: call(),
             later=self.later,
             clock=lambda: self.now,
             wall=lambda: self.now,
             **more,
         )
-        wire.ledger = made
-        return made
 
 
 class Wire:
-    ledger: Ledger
-
     def __init__(self, world: World, name: str) -> None:
         self._world = world
         self._name = name
 
-    def say(self, type: str, *, number: int, inquiry: dict[str, Any]) -> None:
-        assert type == "ask"
+    def request(
+        self, service: str, answer: Callable[[dict[str, Any]], None], payload: Any = None
+    ) -> None:
+        answer(self.call(service, payload))
+
+    def call(self, service: str, payload: Any = None) -> dict[str, Any]:
+        assert service == "ledger"
         world = self._world
-        ask = msgspec.convert(inquiry["ledger"], LedgerAsk)
-        finding = world.refusal
-        if finding is None:
-            world.asked.append(ask)
-            changes, told = granting.exchange(
-                world.book,
-                ask,
-                name=self._name,
-                now=world.now,
-                born=-1e9,
-                living=lambda _: True,
-            )
-            world.book |= changes
-            finding = {"ledger": msgspec.to_builtins(told)}
-            assert msgspec.convert(finding["ledger"], LedgerTold) == told
-        self.ledger.hear({"number": number, "finding": finding})
+        if world.refusal is not None:
+            return world.refusal
+        request = msgspec.convert(payload, LedgerRequest)
+        world.asked.append(request)
+        changes, reply = granting.exchange(
+            world.book,
+            request,
+            name=self._name,
+            now=world.now,
+            born=-1e9,
+            living=lambda _: True,
+        )
+        world.book |= changes
+        response = {"payload": msgspec.to_builtins(reply), "refusal": ""}
+        assert msgspec.convert(response["payload"], LedgerReply) == reply
+        return response
 
 
 class Asker:
@@ -225,7 +226,7 @@ def test_without_an_answer_nothing_is_asked_beyond_what_was_granted() -> None:
     world = World()
     ledger = world.ledger("a")
     asker = Asker(world, ledger)
-    world.refusal = {"refusal": "the master is away", "is_passing": True}
+    world.refusal = {"refusal": "the master is away", "may_retry": True}
     asker.ask(1)
     world.go_on(30.0, ledger)
     assert not asker.starts
@@ -245,7 +246,7 @@ def test_a_fleet_without_a_ledger_is_as_before_unless_hosts_are_shared() -> None
     assert len(asker.starts) == 3, "Scrapy itself sees to its delays"
     with pytest.raises(Failed, match="split_hosts"):
         world.ledger("b", is_needed=True).open()
-    old = world.ledger("c", takes=("segments",))
+    old = world.ledger("c", takes=("output",))
     old.open()
     assert old.is_off
 
@@ -254,7 +255,7 @@ def test_who_waits_is_turned_away_when_the_spider_is_stopped() -> None:
     world = World()
     ledger = world.ledger("a")
     asker = Asker(world, ledger)
-    world.refusal = {"refusal": "the master is away", "is_passing": True}
+    world.refusal = {"refusal": "the master is away", "may_retry": True}
     asker.ask(2)
     ledger.give_up()
     asker.ask(1)

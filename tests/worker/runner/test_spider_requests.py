@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.model.crawl.frontier import FrontierCounts, HostLease, WaitingUrl
-from crawlfleet.model.wire import frontier as said
+from crawlfleet.model.wire import frontier as wire
 from crawlfleet.worker.runner.crawlfleet_runner.requests import (
     KEY,
     Unpackable,
@@ -94,16 +94,16 @@ def test_what_is_asked_in_json_is_answered_in_json() -> None:
     asked = (
         frontier_codec.IN_JSON + json.dumps({"asks": [{"ask": "open"}, step], "life": 2}).encode()
     )
-    heard = frontier_codec.talk_in(asked)
+    heard = frontier_codec.request_in(asked)
     assert heard.life == 2
-    assert isinstance(heard.asks[1], said.Step)
+    assert isinstance(heard.asks[1], wire.Step)
     visit = heard.asks[1].commit.hosts[0].visits[0]
     assert (visit.id, visit.outcome, visit.links[0].url) == (5, "ok", "{}")
 
     waiting = WaitingUrl(5, "{}", 0, 1, 0)
     leases = [HostLease(host="https://a", token=3, urls=[waiting])]
     counts = FrontierCounts(known=1, waiting=1, leased=0, done=0, pages=0, depths={0: 1})
-    told = said.Told(
+    told = wire.FrontierReply(
         life=2, counts=counts, answers=[frontier_codec.raw({}), frontier_codec.raw(leases)]
     )
     answer = frontier_codec.answer_to(asked, told)
@@ -111,9 +111,9 @@ def test_what_is_asked_in_json_is_answered_in_json() -> None:
     plain = json.loads(answer[1:])
     assert plain["counts"]["waiting"] == 1
     assert plain["answers"][1][0]["urls"][0][:2] == [5, "{}"]
-    nothing = frontier_codec.answer_to(asked, said.Told(life=3, counts=counts))
+    nothing = frontier_codec.answer_to(asked, wire.FrontierReply(life=3, counts=counts))
     assert json.loads(nothing[1:])["answers"] is None
-    assert frontier_codec.told_in(frontier_codec.answer_to(frontier_codec.PLAIN, told)).life == 2
+    assert frontier_codec.reply_in(frontier_codec.answer_to(frontier_codec.PLAIN, told)).life == 2
 
     with pytest.raises(frontier_codec.Unreadable):
-        frontier_codec.talk_in(frontier_codec.IN_JSON + b"{")
+        frontier_codec.request_in(frontier_codec.IN_JSON + b"{")

@@ -14,7 +14,7 @@ from crawlfleet.model.task import JSON_NULL
 from crawlfleet.model.wire.node_protocol import Assignment, Note, NoteBatch, NoteReply
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
 from crawlfleet.worker.session import log_forwarding
-from crawlfleet.worker.session.log_forwarding import Heard, Notes
+from crawlfleet.worker.session.log_forwarding import ExecutionObserver, LogForwarder
 
 
 class Link:
@@ -50,7 +50,7 @@ class Scene:
     def __init__(self, **options: Any) -> None:
         self.link = Link()
         system = SimulatedSystem(random.Random(1))
-        self.notes = Notes(
+        self.notes = LogForwarder(
             link=self.link,  # type: ignore[arg-type]
             system=system,
             node_id="n",
@@ -58,7 +58,7 @@ class Scene:
             **options,
         )
 
-    def hear(self, execution_id: str = "e1") -> Heard:
+    def hear(self, execution_id: str = "e1") -> ExecutionObserver:
         about = Assignment(
             execution_id=execution_id,
             task_id="t",
@@ -81,7 +81,7 @@ def played(act: Callable[[Scene], Any], **options: Any) -> Scene:
     return run_simulated(main())
 
 
-def say(heard: Heard, message: str = "hello") -> None:
+def say(heard: ExecutionObserver, message: str = "hello") -> None:
     heard.log(message, LogLevel.INFO, {})
 
 

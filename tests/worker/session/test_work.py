@@ -10,11 +10,11 @@ from crawlfleet.model.wire.node_protocol import Assignment, ReportKind, StopOrde
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.testing.executor_suite import make_assignment
 from crawlfleet.worker.session.pace import Pace
-from crawlfleet.worker.session.work import HeldWork
+from crawlfleet.worker.session.work import SessionWork
 
 
 class Said:
-    """Notes what is reported."""
+    """LogForwarder what is reported."""
 
     def __init__(self) -> None:
         self.all: list[tuple[str, ReportKind]] = []
@@ -39,10 +39,10 @@ class Idle:
 def test_what_is_stopped_before_its_first_step_leaves_its_slot_to_the_next() -> None:
     async def scene() -> None:
         said = Said()
-        talk = SimpleNamespace(
-            listen=lambda *_: SimpleNamespace(metrics=dict), end=lambda execution_id: None
+        relay = SimpleNamespace(
+            observe=lambda *_: SimpleNamespace(metrics=dict), end=lambda execution_id: None
         )
-        held = HeldWork(pool=Idle(), reports=said, talk=talk, pace=Pace(0.0), slots=1)  # type: ignore[arg-type]
+        held = SessionWork(pool=Idle(), reports=said, relay=relay, pace=Pace(0.0), slots=1)  # type: ignore[arg-type]
         unwanted, wanted = make_assignment("short", {}), make_assignment("short", {})
         held.begin(unwanted)
         held.begin(wanted)

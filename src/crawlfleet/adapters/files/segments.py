@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from crawlfleet.errors import OutputUnavailable
-from crawlfleet.model.wire.output import MOST_UNPACKED_BYTES, Segment
+from crawlfleet.model.wire.output import MAX_UNPACKED_BYTES, Segment
 
 _FRAME: Final = struct.Struct(">III")
 """The lengths of head and data, and the checksum of both."""
@@ -188,10 +188,10 @@ def _unpacked(data: bytes) -> bytes:
     """Within bounds: a node that is not what it seems could send a megabyte that unpacks to a
     thousand. Raises `ValueError`."""
     unpacking = zlib.decompressobj()
-    content = unpacking.decompress(data, MOST_UNPACKED_BYTES + 1)
-    if len(content) > MOST_UNPACKED_BYTES or not unpacking.eof:
+    content = unpacking.decompress(data, MAX_UNPACKED_BYTES + 1)
+    if len(content) > MAX_UNPACKED_BYTES or not unpacking.eof:
         raise ValueError(
-            f"a segment is cut short, or unpacks to more than {MOST_UNPACKED_BYTES:,} bytes"
+            f"a segment is cut short, or unpacks to more than {MAX_UNPACKED_BYTES:,} bytes"
         )
     return content
 

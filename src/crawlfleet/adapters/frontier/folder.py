@@ -22,7 +22,7 @@ _OURS: Final = re.compile(r"(frontier|checkpoint)\.db(-wal|-shm|-journal|\.lock)
 
 
 class FolderShelf:
-    """Implements `crawlfleet.ports.frontier.kept.FrontierShelf`: a folder for each crawl."""
+    """Implements `crawlfleet.ports.frontier.host.FrontierFolders`: a folder for each crawl."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

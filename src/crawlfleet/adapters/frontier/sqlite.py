@@ -129,8 +129,8 @@ class _Opened:
 
 
 class SqliteFrontier:
-    """Implements `crawlfleet.ports.frontier.kept.KeptFrontier` in one file, for one process at a
-    time.
+    """Implements `crawlfleet.ports.frontier.host.ReclaimableFrontier` in one file, for one process
+    at a time.
 
     `open` raises `ConfigError` when another process has the file, or the file is that of a crawl
     with other rules.

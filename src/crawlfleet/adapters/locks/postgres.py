@@ -6,8 +6,7 @@ connection, however alive the holder is, and has no number that a guard could co
 
 from typing import Any, Final
 
-from crawlfleet.adapters.locks.sql import SqlLocks
-from crawlfleet.adapters.locks.statements import LockDialect, LockStatements
+from crawlfleet.adapters.locks.sql import LockDialect, LockStatements, SqlLocks
 from crawlfleet.adapters.store.postgres.connections import Connection, Readers, Server
 from crawlfleet.errors import LocksUnavailable, StoreUnavailable
 

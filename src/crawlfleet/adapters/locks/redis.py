@@ -13,7 +13,7 @@ from typing import Any, Final
 from crawlfleet.adapters import redis
 from crawlfleet.adapters.redis import Redis, RedisError, answer
 from crawlfleet.errors import LocksUnavailable
-from crawlfleet.model.wire.locks import Hold, Occupied
+from crawlfleet.model.wire.locks import LockHold, LockOccupied
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
@@ -56,29 +56,29 @@ class RedisLocks:
         if client is not None:
             await client.aclose()
 
-    async def take(self, name: str, holder: str, lease_s: float) -> Hold | Occupied:
+    async def take(self, name: str, holder: str, lease_s: float) -> LockHold | LockOccupied:
         await self._look_for_mark()
         lease_ms = int(lease_s * 1000)
         kept_ms = _kept_ms(lease_s)
         held, token, *others = await self._run("take", name, holder, lease_ms, self._floor, kept_ms)
         if not held:
-            return Occupied(holder=others[0], token=token, free_in_s=others[1] / 1000)
+            return LockOccupied(holder=others[0], token=token, free_in_s=others[1] / 1000)
         self._floor = max(self._floor, token + 1)
-        return Hold(name=name, holder=holder, token=token, lease_s=lease_s)
+        return LockHold(name=name, holder=holder, token=token, lease_s=lease_s)
 
-    async def renew(self, hold: Hold) -> bool:
+    async def renew(self, hold: LockHold) -> bool:
         return bool(
             await self._run("renew", hold.name, hold.holder, hold.token, _kept_ms(hold.lease_s))
         )
 
-    async def release(self, hold: Hold) -> bool:
+    async def release(self, hold: LockHold) -> bool:
         return bool(await self._run("release", hold.name, hold.holder, hold.token))
 
-    async def look(self, name: str) -> Occupied | None:
+    async def look(self, name: str) -> LockOccupied | None:
         found = await self._run("look", name)
         if not found:
             return None
-        return Occupied(token=found[0], holder=found[1], free_in_s=found[2] / 1000)
+        return LockOccupied(token=found[0], holder=found[1], free_in_s=found[2] / 1000)
 
     async def _look_for_mark(self) -> None:
         if self._client is None:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from crawlfleet.adapters.locks.sql import SqlLocks
-from crawlfleet.adapters.locks.statements import LockDialect, LockStatements
+from crawlfleet.adapters.locks.sql import LockDialect, LockStatements, SqlLocks
 from crawlfleet.adapters.threads import DriverThread
 from crawlfleet.errors import ConfigError, LocksUnavailable, StoreUnavailable
 from crawlfleet.steady_clock import SteadyClock

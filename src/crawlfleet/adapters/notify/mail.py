@@ -9,6 +9,7 @@ from typing import Final
 
 from crawlfleet.model.settings import MailSettings
 from crawlfleet.ports.sender import OutgoingMessage, SendResult, recipients
+from crawlfleet.tls import client_context
 
 AT_ONCE: Final = 2
 
@@ -59,7 +60,7 @@ class MailCourier:
 
     def _hand_over(self, letter: EmailMessage) -> None:
         settings = self._settings
-        context = ssl.create_default_context() if settings.security != "none" else None
+        context = client_context() if settings.security != "none" else None
         if settings.security == "tls":
             server: smtplib.SMTP = smtplib.SMTP_SSL(
                 settings.host, settings.port, timeout=settings.timeout_s, context=context

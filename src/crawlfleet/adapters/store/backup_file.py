@@ -99,9 +99,12 @@ def destination(path: Path) -> Path:
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{path} is there and is no regular file; name another file")
-        return path.resolve()
+        found = path.resolve()
     except (OSError, RuntimeError) as error:  # links that lead in a circle are either
         raise ConfigError(f"{path} leads nowhere: {error}; name another file") from error
+    if found.is_symlink():  # or, from Python 3.13 on, neither
+        raise ConfigError(f"{path} leads nowhere: its links lead in a circle; name another file")
+    return found
 
 
 @contextmanager

@@ -47,9 +47,3 @@ BUNDLE: Final[dict[str, Any]] = {
 BUNDLES: Final[dict[str, Any]] = {"items": [BUNDLE], "next_cursor": None}
 ROLLBACK: Final[dict[str, Any]] = {"version": 1}
 REMOVAL: Final[dict[str, Any]] = {"version": 1}
-CALL: Final[dict[str, Any]] = {
-    "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
-    "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
-    "token": 7,
-}
-GIVEN: Final[dict[str, Any]] = {"digest": _DIGEST, "archive": "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=="}

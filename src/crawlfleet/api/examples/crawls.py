@@ -98,30 +98,11 @@ URL_EXPLANATION: Final[dict[str, Any]] = {
         "note": "",
     },
 }
-SEGMENT: Final[dict[str, Any]] = {
+SERVICE_REQUEST: Final[dict[str, Any]] = {
     "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
     "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
     "token": 1,
-    "stream": "items",
-    "segment": {"sequence": 2, "first": 2, "counted": 1, "items": 1},
-    "data": "eJyLViooyk8pTS4pVtKpVirJLMlJVbJS8k4tATFqY7kAunIK7A==",
-}
-SEGMENT_REPLY: Final[dict[str, Any]] = {"verdict": "kept"}
-FRONTIER_CALL: Final[dict[str, Any]] = {
-    "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
-    "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
-    "token": 1,
-    "data": "AIGkYXNrc5GBo2Fza6RvcGVu",
-}
-FRONTIER_REPLY: Final[dict[str, Any]] = {
-    "standing": "done",
-    "data": "AIWkbGlmZQGmY291bnRzhaVrbm93bgCnd2FpdGluZwCmbGVhc2VkAKRkb25lAKVwYWdlcwA=",
-}
-INQUIRY: Final[dict[str, Any]] = {
-    "session_id": "sess-06f6vn2kd3yyqj4p3m4p7d2w10",
-    "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
-    "token": 1,
-    "ledger": {
+    "payload": {
         "wants": [
             {
                 "host": "https://shop.example",
@@ -133,9 +114,10 @@ INQUIRY: Final[dict[str, Any]] = {
             }
         ],
     },
+    "data": "",
 }
-FINDING: Final[dict[str, Any]] = {
-    "ledger": {
+SERVICE_RESPONSE: Final[dict[str, Any]] = {
+    "payload": {
         "windows": [
             {
                 "key": "host:https://shop.example",
@@ -145,7 +127,10 @@ FINDING: Final[dict[str, Any]] = {
                 "permits": 1,
             }
         ]
-    }
+    },
+    "data": "",
+    "refusal": "",
+    "may_retry": False,
 }
 HOSTS: Final[dict[str, Any]] = {
     "items": [

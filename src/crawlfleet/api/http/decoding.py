@@ -10,6 +10,7 @@ import msgspec
 
 from crawlfleet.api.http.problems import MalformedBody
 from crawlfleet.core.text.decode_errors import field_problem
+from crawlfleet.core.text.nesting import MAX_MESSAGE_NESTING, is_too_deep
 from crawlfleet.errors import FieldProblem, InvalidRequest
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ def decode_body(body: bytes, type: type[T]) -> T:
     try:
         # What stays raw is passed over by the decoder, and must be text all the same.
         body.decode()
+        if is_too_deep(body, MAX_MESSAGE_NESTING):
+            raise _malformed("the body is nested too deeply; use a flatter structure")
         return msgspec.json.decode(body, type=type)
     except msgspec.ValidationError as error:
         raise InvalidRequest([field_problem(error, type, raw=body)]) from None
@@ -42,8 +45,6 @@ def decode_body(body: bytes, type: type[T]) -> T:
                 "\\ud800; send both, or the character itself"
             ) from None
         raise _malformed(f"the body is not valid JSON: {error}") from None
-    except RecursionError:
-        raise _malformed("the body is nested too deeply; use a flatter structure") from None
 
 
 def decode_query(pairs: Sequence[tuple[str, str]], type: type[T]) -> T:

@@ -7,9 +7,7 @@ import msgspec
 from crawlfleet.api.examples import breakers as examples
 from crawlfleet.api.http.parameters import PageSize, check_id, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Route, Scope
-from crawlfleet.model.breaker import Breaker, BreakerState
 from crawlfleet.views.breakers import BreakerClosing, BreakerList, BreakerView
-from crawlfleet.views.fields import instant, moment
 
 
 class BreakerQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,7 +26,7 @@ async def find(call: Call) -> BreakerList:
         return BreakerList(items=[], total=0)
     found = call.control.breakers.page(all=query.all, project_id=own or query.project_id)
     return BreakerList(
-        items=[present_breaker(*each) for each in found[: query.limit]], total=len(found)
+        items=[BreakerView.of(*each) for each in found[: query.limit]], total=len(found)
     )
 
 
@@ -48,22 +46,6 @@ async def close(call: Call) -> BreakerView:
         check_id("project_id", project_id)
     await call.control.breakers.close(target, by=call.caller.name, project_id=project_id)
     return BreakerView(project_id=project_id, target=target, state="closed", failures=0)
-
-
-def present_breaker(breaker: Breaker, waiting: int) -> BreakerView:
-    is_open = breaker.state is not BreakerState.CLOSED
-    return BreakerView(
-        project_id=breaker.project_id,
-        target=breaker.target,
-        state=breaker.state.value,
-        failures=breaker.failures,
-        since=moment(breaker.since),
-        opened_at=instant(breaker.opened_at),
-        retry_at=moment(breaker.retry_at) if is_open else None,
-        probe=breaker.probe,
-        error=breaker.error,
-        waiting=waiting,
-    )
 
 
 ROUTES: Final = (

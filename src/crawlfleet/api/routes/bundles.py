@@ -7,7 +7,6 @@ from crawlfleet.api.examples import bundles as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
 from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import (
-    NODES,
     OPERATORS,
     READERS,
     Call,
@@ -16,18 +15,13 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
+from crawlfleet.features.bundles.views import BundlePage, BundleView
 from crawlfleet.model.bundle import (
     Bundle,
-    BundleCall,
-    BundlePage,
     BundleRemoval,
-    BundleReply,
     BundleRequest,
     BundleRollback,
-    BundleVersionView,
-    BundleView,
 )
-from crawlfleet.views.fields import moment
 
 
 async def find(call: Call) -> BundlePage:
@@ -75,9 +69,10 @@ async def remove(call: Call) -> Reply:
     return _reply(call, bundle)
 
 
-async def give(call: Call) -> BundleReply:
-    node_id = check_id("node", call.path["node_id"])
-    return await call.control.bundles.give(node_id, call.body)
+def _view(call: Call, bundle: Bundle) -> BundleView:
+    # Nodes belong to the whole fleet: a key of one project is not shown them.
+    ready_on = call.control.bundles.ready_on if call.project_id is None else lambda version: []
+    return BundleView.of(bundle, ready_on)
 
 
 def _project(call: Call) -> str:
@@ -90,33 +85,6 @@ def _name(call: Call) -> str:
 
 def _reply(call: Call, bundle: Bundle, *, status: HTTPStatus = HTTPStatus.OK) -> Reply:
     return tagged(call, _view(call, bundle), bundle.version, volatile=True, status=status)
-
-
-def _view(call: Call, bundle: Bundle) -> BundleView:
-    return BundleView(
-        name=bundle.name,
-        project_id=bundle.project_id,
-        current=bundle.current,
-        versions=[
-            BundleVersionView(
-                version=each.number,
-                digest=each.digest,
-                bytes=each.bytes,
-                files=each.files,
-                unpacked_bytes=each.unpacked_bytes,
-                kind=str(each.kind),
-                created_at=moment(each.created_at),
-                cause=each.cause,
-                note=each.note,
-                spiders=[*each.spiders],
-                ready_on=call.control.bundles.ready_on(each) if call.project_id is None else [],
-            )
-            for each in bundle.versions
-        ],
-        created_at=moment(bundle.created_at),
-        updated_at=moment(bundle.updated_at),
-        version=bundle.version,
-    )
 
 
 _BUNDLES: Final = "/api/v1/projects/{project_id}/bundles"
@@ -211,23 +179,5 @@ ROUTES: Final = (
         conflicts=True,
         etag=True,
         example=Example(request=examples.REMOVAL),
-    ),
-    Route(
-        name="give_bundle",
-        is_audited=False,
-        method="POST",
-        path="/api/v1/nodes/{node_id}:bundle",
-        roles=NODES,
-        scope=Scope.FLEET,
-        handler=give,
-        summary="Fetch the code of an execution",
-        details="In the name of an execution that the node holds, by its `session_id`, "
-        "`execution_id` and `token`: the archive of the version that its task was submitted "
-        "with, in base64, or a `refusal` that says why there is none. Nodes keep archives by "
-        "their digest, and ask for each once. With a `digest` alone, in place of an execution, "
-        "it is the archive of a bundle that this master told the node to make ready (`warm`).",
-        body=BundleCall,
-        response=BundleReply,
-        example=Example(request=examples.CALL, response=examples.GIVEN),
     ),
 )

@@ -12,16 +12,12 @@ from crawlfleet.api.http.routing import ADMINS, READERS, Call, Example, Handler,
 from crawlfleet.errors import Refused
 from crawlfleet.model.admin_requests import (
     ClusterHealth,
-    ClusterPage,
     ClusterPatch,
     ClusterRequest,
-    ClusterView,
-    ConfigurationPage,
-    ConfigurationView,
     RollbackRequest,
 )
-from crawlfleet.model.project import Cluster, ClusterConfiguration, ClusterStatus
-from crawlfleet.views.fields import moment
+from crawlfleet.model.project import Cluster, ClusterStatus
+from crawlfleet.views.projects import ClusterPage, ClusterView, ConfigurationPage, ConfigurationView
 
 
 class ClusterVersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +40,7 @@ async def find(call: Call) -> ClusterPage:
     )
     page = found[: query.limit]
     return ClusterPage(
-        items=[_view(cluster) for cluster in page],
+        items=[ClusterView.of(cluster) for cluster in page],
         next_cursor=page[-1].id if len(found) > len(page) else None,
     )
 
@@ -76,7 +72,7 @@ async def versions(call: Call) -> ConfigurationPage:
     )
     page = found[: query.limit]
     return ConfigurationPage(
-        items=[_version(each) for each in page],
+        items=[ConfigurationView.of(each) for each in page],
         next_cursor=str(page[-1].number) if len(found) > len(page) else None,
     )
 
@@ -108,34 +104,10 @@ def _id(call: Call) -> str:
 def _reply(call: Call, cluster: Cluster, *, created: bool = False) -> Reply:
     return tagged(
         call,
-        _view(cluster),
+        ClusterView.of(cluster),
         cluster.version,
         status=HTTPStatus.CREATED if created else HTTPStatus.OK,
         headers={"Location": f"/api/v1/clusters/{cluster.id}"} if created else None,
-    )
-
-
-def _view(cluster: Cluster) -> ClusterView:
-    return ClusterView(
-        id=cluster.id,
-        project_id=cluster.project_id,
-        name=cluster.name,
-        description=cluster.description,
-        status=str(cluster.status),
-        configuration=cluster.configuration,
-        configuration_version=cluster.configuration_version,
-        created_at=moment(cluster.created_at),
-        updated_at=moment(cluster.updated_at),
-        version=cluster.version,
-    )
-
-
-def _version(kept: ClusterConfiguration) -> ConfigurationView:
-    return ConfigurationView(
-        version=kept.number,
-        settings=kept.settings,
-        created_at=moment(kept.created_at),
-        cause=kept.cause,
     )
 
 

@@ -10,15 +10,10 @@ from crawlfleet.api.http.parameters import PageSize, check_cursor, invalid, is_i
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
 from crawlfleet.api.routes.task_orders import carry_out_many
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
-from crawlfleet.model.admin_requests import (
-    DeadLetter,
-    DeadLetterPage,
-    DeadLetterRequest,
-    DeadLetterSelection,
-)
-from crawlfleet.model.task import ErrorClass, Task, TaskStatus
+from crawlfleet.model.admin_requests import DeadLetterRequest, DeadLetterSelection
+from crawlfleet.model.task import ErrorClass, TaskStatus
 from crawlfleet.ports.store import TaskFilter
-from crawlfleet.views.fields import instant, moment
+from crawlfleet.views.dead_letters import DeadLetter, DeadLetterPage
 from crawlfleet.views.tasks import BulkReply
 
 # Not the enumeration: a query's types are described where they stand.
@@ -68,7 +63,7 @@ async def find(call: Call) -> DeadLetterPage:
     tasks, cursor = await call.control.queries.find_tasks(
         filter, after=check_cursor(query.cursor), limit=query.limit, with_results=False
     )
-    return DeadLetterPage(items=[_view(task) for task in tasks], next_cursor=cursor)
+    return DeadLetterPage(items=[DeadLetter.of(task) for task in tasks], next_cursor=cursor)
 
 
 def _many(verb: Verb) -> Handler:
@@ -97,24 +92,6 @@ def _filter(selection: DeadLetterSelection) -> TaskFilter:
         error_class=selection.error_class,
         reason=selection.reason,
         dead=True,
-    )
-
-
-def _view(task: Task) -> DeadLetter:
-    return DeadLetter(
-        id=task.id,
-        project_id=task.project_id,
-        cluster_id=task.cluster_id,
-        task_type=task.task_type,
-        status=str(task.status),
-        reason=task.dead_reason or "",
-        error_class=str(task.error.error_class) if task.error else None,
-        message=task.error.message if task.error else "",
-        retry_count=task.retry_count,
-        loss_count=task.loss_count,
-        assigned_node=task.assigned_node,
-        created_at=moment(task.created_at),
-        completed_at=instant(task.completed_at),
     )
 
 

@@ -16,15 +16,9 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
-from crawlfleet.control.access.projects import Counts
-from crawlfleet.model.admin_requests import (
-    ProjectPage,
-    ProjectPatch,
-    ProjectRequest,
-    ProjectView,
-)
+from crawlfleet.model.admin_requests import ProjectPatch, ProjectRequest
 from crawlfleet.model.project import Project, ProjectStatus
-from crawlfleet.views.fields import moment
+from crawlfleet.views.projects import ProjectPage, ProjectView
 
 
 async def create(call: Call) -> Reply:
@@ -40,7 +34,7 @@ async def find(call: Call) -> ProjectPage:
     )
     page = found[: query.limit]
     return ProjectPage(
-        items=[_view(project, counts) for project, counts in page],
+        items=[ProjectView.of(project, counts) for project, counts in page],
         next_cursor=page[-1][0].id if len(found) > len(page) else None,
     )
 
@@ -73,24 +67,11 @@ def _id(call: Call) -> str:
 async def _reply(call: Call, project: Project, *, created: bool = False) -> Reply:
     return tagged(
         call,
-        _view(project, await call.control.projects.count(project)),
+        ProjectView.of(project, await call.control.projects.count(project)),
         project.version,
         volatile=True,
         status=HTTPStatus.CREATED if created else HTTPStatus.OK,
         headers={"Location": f"/api/v1/projects/{project.id}"} if created else None,
-    )
-
-
-def _view(project: Project, counts: Counts) -> ProjectView:
-    return ProjectView(
-        id=project.id,
-        name=project.name,
-        description=project.description,
-        status=str(project.status),
-        tasks={str(status): count for status, count in counts.items()},
-        created_at=moment(project.created_at),
-        updated_at=moment(project.updated_at),
-        version=project.version,
     )
 
 

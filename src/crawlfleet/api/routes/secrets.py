@@ -6,8 +6,6 @@ from typing import Final
 from crawlfleet.api.http.etags import wanted_version
 from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import (
-    NODES,
-    NOT_KEPT,
     OPERATORS,
     READERS,
     Call,
@@ -16,15 +14,8 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
-from crawlfleet.model.secret import (
-    Secret,
-    SecretCall,
-    SecretPage,
-    SecretReply,
-    SecretRequest,
-    SecretView,
-)
-from crawlfleet.views.fields import moment
+from crawlfleet.features.secrets.views import SecretPage, SecretView
+from crawlfleet.model.secret import SecretRequest
 
 _EXAMPLE: Final = {
     "name": "SHOP_PASSWORD",
@@ -42,7 +33,7 @@ async def find(call: Call) -> SecretPage:
     found = await call.control.vault.page(_project(call), after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return SecretPage(
-        items=[_view(each) for each in page],
+        items=[SecretView.of(each) for each in page],
         next_cursor=page[-1].name if len(found) > len(page) else None,
     )
 
@@ -51,36 +42,20 @@ async def keep(call: Call) -> Reply:
     secret = await call.control.vault.keep(_project(call), call.body, by=call.caller.name)
     is_new = secret.created_at == secret.updated_at
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-    return Reply(body=_view(secret), status=status)
+    return Reply(body=SecretView.of(secret), status=status)
 
 
 async def remove(call: Call) -> SecretView:
     name = check_id("secret", call.path["secret_id"])
-    return _view(
+    return SecretView.of(
         await call.control.vault.remove(
             _project(call), name, by=call.caller.name, if_version=wanted_version(call)
         )
     )
 
 
-async def give(call: Call) -> Reply:
-    node_id = check_id("node", call.path["node_id"])
-    return Reply(body=await call.control.vault.give(node_id, call.body), headers=NOT_KEPT)
-
-
 def _project(call: Call) -> str:
     return check_id("project", call.path["project_id"])
-
-
-def _view(secret: Secret) -> SecretView:
-    return SecretView(
-        name=secret.name,
-        project_id=secret.project_id,
-        created_at=moment(secret.created_at),
-        updated_at=moment(secret.updated_at),
-        cause=secret.cause,
-        version=secret.version,
-    )
 
 
 _SECRETS: Final = "/api/v1/projects/{project_id}/secrets"
@@ -139,28 +114,5 @@ ROUTES: Final = (
         response=SecretView,
         conflicts=True,
         example=Example(response=_EXAMPLE),
-    ),
-    Route(
-        name="give_secrets",
-        is_audited=False,
-        method="POST",
-        path="/api/v1/nodes/{node_id}:secrets",
-        roles=NODES,
-        scope=Scope.FLEET,
-        handler=give,
-        summary="Fetch the secrets of an execution",
-        details="In the name of an execution that the node holds, by its `session_id`, "
-        "`execution_id` and `token`: the values that its task declares, or a `refusal` that "
-        "says why there are none. The answer has `Cache-Control: no-store`.",
-        body=SecretCall,
-        response=SecretReply,
-        example=Example(
-            request={
-                "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
-                "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
-                "token": 7,
-            },
-            response={"values": {"SHOP_PASSWORD": "correct horse battery staple"}},
-        ),
     ),
 )

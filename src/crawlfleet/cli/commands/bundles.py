@@ -11,7 +11,7 @@ from rich.table import Table
 from crawlfleet.cli.commands import bundle_archive
 from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, since, table
-from crawlfleet.model.bundle import BundleView
+from crawlfleet.features.bundles.views import BundleView
 from crawlfleet.model.project import DEFAULT_PROJECT
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]

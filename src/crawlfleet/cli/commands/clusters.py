@@ -13,9 +13,10 @@ from crawlfleet.cli.shell.arguments import parse_pairs
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
 from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, heading, moment, span, state, table
-from crawlfleet.model.admin_requests import ClusterHealth, ClusterView, ConfigurationView
+from crawlfleet.model.admin_requests import ClusterHealth
 from crawlfleet.model.project import DEFAULT_PROJECT, ClusterSettings
 from crawlfleet.model.resources import Resources
+from crawlfleet.views.projects import ClusterView, ConfigurationView
 
 Settings = Annotated[
     list[str] | None,

@@ -11,7 +11,7 @@ from crawlfleet.cli.shell import task_selection
 from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.errors import FAILED, say
 from crawlfleet.cli.shell.output import cell, since, state, table
-from crawlfleet.model.admin_requests import DeadLetter
+from crawlfleet.views.dead_letters import DeadLetter
 from crawlfleet.views.tasks import BulkReply
 
 SHOWN = 20

@@ -10,7 +10,7 @@ from rich.table import Table
 from crawlfleet.cli.shell.batch_orders import Ids, order_each
 from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, facts, moment, since, state, table
-from crawlfleet.model.admin_requests import ProjectView
+from crawlfleet.views.projects import ProjectView
 
 Id = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
 Name = Annotated[str | None, typer.Option(help="A name for people.")]

@@ -11,8 +11,8 @@ from rich.table import Table
 from crawlfleet.cli.shell.batch_orders import order_each
 from crawlfleet.cli.shell.command import CommandContext, add_fleet_command
 from crawlfleet.cli.shell.output import cell, since, table
+from crawlfleet.features.secrets.views import SecretView
 from crawlfleet.model.project import DEFAULT_PROJECT
-from crawlfleet.model.secret import SecretView
 
 Project = Annotated[str, typer.Option(help="The project whose tasks may declare it.")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)]

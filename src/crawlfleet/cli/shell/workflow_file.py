@@ -8,10 +8,22 @@ import typer
 import yaml
 
 from crawlfleet.cli.shell.arguments import STANDARD_INPUT
+from crawlfleet.core.text.nesting import MAX_NESTING
 
 
 class _Strict(yaml.SafeLoader):  # type: ignore[misc]
     """Says so when a name stands twice, where YAML would take the last and say nothing."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node; called for what lies within it, too."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            raise yaml.composer.ComposerError(None, None, "it is nested too deep")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 def _mapping(loader: _Strict, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -46,7 +58,7 @@ def read_yaml(source: str) -> Any:
         raise typer.BadParameter(f"cannot be read: {error}", param_hint=source) from None
     try:
         return yaml.load(text, Loader=_Strict)  # noqa: S506 (a SafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         told = " ".join(str(error).split())
         raise typer.BadParameter(f"is neither YAML nor JSON: {told}", param_hint=source) from None
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from crawlfleet.client.http.calls import Calls, segment
-from crawlfleet.model.bundle import BundlePage, BundleView
+from crawlfleet.features.bundles.views import BundlePage, BundleView
 from crawlfleet.model.project import DEFAULT_PROJECT
 
 

@@ -4,16 +4,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from crawlfleet.client.http.calls import Calls, segment
-from crawlfleet.model.admin_requests import (
-    ClusterHealth,
+from crawlfleet.model.admin_requests import ClusterHealth, SettingPage, SettingView
+from crawlfleet.views.projects import (
     ClusterPage,
     ClusterView,
     ConfigurationPage,
     ConfigurationView,
     ProjectPage,
     ProjectView,
-    SettingPage,
-    SettingView,
 )
 
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 from crawlfleet.client.http.calls import Calls, segment
+from crawlfleet.features.secrets.views import SecretPage, SecretView
 from crawlfleet.model.project import DEFAULT_PROJECT
-from crawlfleet.model.secret import SecretPage, SecretView
 
 
 class SecretCalls(Calls):

@@ -19,7 +19,7 @@ from crawlfleet.client.http.fields import (
 )
 from crawlfleet.client.http.ids import listed, names
 from crawlfleet.client.http.retries import within
-from crawlfleet.model.admin_requests import DeadLetter, DeadLetterPage
+from crawlfleet.views.dead_letters import DeadLetter, DeadLetterPage
 from crawlfleet.views.events import EventPage, EventView
 from crawlfleet.views.executions import ExecutionPage, ExecutionView
 from crawlfleet.views.tasks import (

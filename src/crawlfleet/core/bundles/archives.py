@@ -23,7 +23,7 @@ from crawlfleet.core.bundles.spiders import MOST_SPIDERS, spiders_in
 from crawlfleet.model.bundle import MOST_ARCHIVE_BYTES, BundleKind
 
 MOST_FILES: Final = 5_000
-MOST_UNPACKED_BYTES: Final = 100_000_000
+MAX_UNPACKED_BYTES: Final = 100_000_000
 LONGEST_NAME: Final = 240
 MOST_PARTS: Final = 32
 MOST_TEXT_BYTES: Final = 500_000
@@ -141,9 +141,9 @@ def _checked(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     if both := taken & folders:
         raise BadArchive(f"{min(both)!r} is both a file and a folder in it")
     total = sum(info.file_size for info in found)
-    if total > MOST_UNPACKED_BYTES:
+    if total > MAX_UNPACKED_BYTES:
         raise BadArchive(
-            f"it has {total:,} bytes when unpacked, and {MOST_UNPACKED_BYTES:,} are allowed"
+            f"it has {total:,} bytes when unpacked, and {MAX_UNPACKED_BYTES:,} are allowed"
         )
     if not found:
         raise BadArchive("there is no file in it")

@@ -14,6 +14,8 @@ from typing import Any, Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from crawlfleet.core.text.nesting import brackets_too_deep
+
 MOST_REQUIREMENTS: Final = 500
 LONGEST: Final = 40_000
 """Of one with its hashes: a package with many wheels has more than a hundred of them."""
@@ -24,6 +26,12 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9._,<>=!~*+()\[\]; \"'-]+")
 """No path, address, variable or comment can be written with these."""
 _HASHED: Final = " --hash="
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
+_TOML_STRINGS: Final = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"'
+    r"|'''.*?'''|'[^'\n]*'|#[^\n]*",
+    re.DOTALL,
+)
+"""Strings, and comments."""
 _COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
@@ -40,9 +48,11 @@ def from_text(text: str) -> list[str]:
 
 def from_pyproject(text: str) -> list[str]:
     """The requirements in a `pyproject.toml`. Raises `BadRequirement`."""
+    if brackets_too_deep(_TOML_STRINGS.sub("", text).encode(errors="replace")):
+        raise BadRequirement("pyproject.toml cannot be read: it is nested too deep")
     try:
         project: Any = tomllib.loads(text).get("project", {})
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise BadRequirement(f"pyproject.toml cannot be read: {error}") from None
     found = project.get("dependencies", []) if isinstance(project, dict) else None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):

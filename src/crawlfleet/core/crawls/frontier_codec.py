@@ -6,7 +6,7 @@ import msgspec
 
 from crawlfleet.core.network.compression import BadCompression, TooLarge, pack, unpack
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.wire.frontier import MOST_ASKED_BYTES, Talk, Told
+from crawlfleet.model.wire.frontier import MOST_ASKED_BYTES, FrontierReply, FrontierRequest
 
 T = TypeVar("T")
 PACKED_FROM_BYTES: Final = 1_000
@@ -17,15 +17,15 @@ IN_JSON: Final = b"\2"
 """For those who have JSON alone: they are answered in the same form."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_talk: Final = msgspec.msgpack.Decoder(Talk)
-_told: Final = msgspec.msgpack.Decoder(Told)
+_talk: Final = msgspec.msgpack.Decoder(FrontierRequest)
+_told: Final = msgspec.msgpack.Decoder(FrontierReply)
 
 
 class Unreadable(CrawlfleetError):
     """It was not written by this program, or by another version of it."""
 
 
-def written(said: Talk | Told) -> bytes:
+def written(said: FrontierRequest | FrontierReply) -> bytes:
     """As it travels; small enough to be read at the other end, or raises `Unreadable`."""
     data = _encode(said)
     if len(data) > MOST_ASKED_BYTES:
@@ -38,7 +38,7 @@ def written(said: Talk | Told) -> bytes:
     return PACKED + pack(data, HOW)
 
 
-def answer_to(asked: bytes, told: Told) -> bytes:
+def answer_to(asked: bytes, told: FrontierReply) -> bytes:
     """What is told, in the form in which it was asked for."""
     if asked[:1] != IN_JSON:
         return written(told)
@@ -55,12 +55,12 @@ def raw(answer: Any) -> msgspec.Raw:
     return msgspec.Raw(_encode(answer))
 
 
-def talk_in(data: bytes) -> Talk:
+def request_in(data: bytes) -> FrontierRequest:
     """Raises `Unreadable`."""
     return _read(data, _talk)
 
 
-def told_in(data: bytes) -> Told:
+def reply_in(data: bytes) -> FrontierReply:
     """Raises `Unreadable`."""
     return _read(data, _told)
 

@@ -4,7 +4,7 @@ not be hurt by what they say."""
 from collections.abc import Iterator
 from typing import Final
 
-from crawlfleet.model.wire import frontier as said
+from crawlfleet.model.wire import frontier as wire
 
 MOST_ASKS: Final = 1_000
 """In one talk."""
@@ -19,7 +19,7 @@ MOST_WORKERS: Final = 1_000
 LONGEST_NAME: Final = 200
 
 
-def problem_of(talk: said.Talk) -> str:
+def problem_of(talk: wire.FrontierRequest) -> str:
     """What of it is too much, and how much would be all right; nothing when it can be done."""
     if len(talk.asks) > MOST_ASKS:
         return f"asks: {len(talk.asks)} at once are too many; send at most {MOST_ASKS}"
@@ -32,20 +32,20 @@ def problem_of(talk: said.Talk) -> str:
     return ""
 
 
-def _amounts(ask: said.AnyAsk) -> Iterator[tuple[str, int, int]]:
+def _amounts(ask: wire.AnyAsk) -> Iterator[tuple[str, int, int]]:
     match ask:
-        case said.Lease():
+        case wire.Lease():
             yield "hosts", ask.hosts, MOST_HOSTS
             yield "urls", ask.urls, MOST_URLS
             yield "held", len(ask.held), MOST_HOSTS
             # One that wants less than nothing has more than it wants.
             yield "held", max(ask.held.values(), default=0), MOST_URLS
-        case said.Reclaim():
+        case wire.Reclaim():
             yield "hosts", len(ask.hosts), MOST_HOSTS
             yield "hosts", max(map(len, ask.hosts.values()), default=0), MOST_URLS
-        case said.Add():
+        case wire.Add():
             yield "seeds", len(ask.seeds), MOST_SEEDS
-        case said.Busiest():
+        case wire.Busiest():
             yield "limit", ask.limit, MOST_SHOWN
         case _:
             return

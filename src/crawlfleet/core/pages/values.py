@@ -13,10 +13,9 @@ from typing import Any, Final
 import ada_url
 import msgspec
 
+from crawlfleet.core.text.nesting import is_too_deep
 from crawlfleet.model.crawl.extraction import ValueType
 
-DEEPEST: Final = 200
-"""Levels of a JSON value; encoders and databases have limits of their own not far above."""
 LONGEST: Final = 10_000
 """Characters of a text in which numbers and dates are looked for."""
 _YES: Final = frozenset(
@@ -99,24 +98,10 @@ def read_json(text: str | bytes) -> Any:
     """The value that the text spells; `None` when it is no JSON, or nested too deep for those who
     write it down again."""
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        data = text.encode() if isinstance(text, str) else text
+        return None if is_too_deep(data) else msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError):
         return None
-    return value if _is_shallow(value) else None
-
-
-def _is_shallow(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return True
-    return False
 
 
 def text_of_number(value: float) -> str:
@@ -177,7 +162,7 @@ def _date(text: str, format: str | None) -> str | None:
         if format is not None:
             return _written(datetime.strptime(text, format), text)  # noqa: DTZ007
         return _iso(text) or _chinese(text) or _mail(text) or _loose(text)
-    except (ValueError, OverflowError, TypeError, AttributeError, RecursionError):
+    except (ValueError, OverflowError, TypeError, AttributeError):
         return None
 
 

@@ -17,12 +17,12 @@ import msgspec
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry, LedgerHold, LedgerTurn, User
 from crawlfleet.model.wire.politeness import (
     KeyUse,
-    LedgerAsk,
-    LedgerTold,
+    LedgerReply,
+    LedgerRequest,
     Refused,
     Return,
-    Want,
     Window,
+    WindowRequest,
 )
 
 ALONE_S: Final = 10.0
@@ -55,7 +55,7 @@ class _No(NamedTuple):
     is_pause: bool = False
 
 
-def keys_of(ask: LedgerAsk) -> set[str]:
+def keys_of(ask: LedgerRequest) -> set[str]:
     """All keys that a message is about."""
     keys = {terms.key for want in ask.wants for terms in want.keys}
     return keys | {each.key for each in ask.returns} | {each.key for each in ask.pauses}
@@ -63,13 +63,13 @@ def keys_of(ask: LedgerAsk) -> set[str]:
 
 def exchange(
     entries: Mapping[str, LedgerEntry],
-    ask: LedgerAsk,
+    ask: LedgerRequest,
     *,
     name: str,
     now: float,
     born: float,
     living: Living,
-) -> tuple[dict[str, LedgerEntry], LedgerTold]:
+) -> tuple[dict[str, LedgerEntry], LedgerReply]:
     """What becomes of the keys that a message is about, and what to answer.
 
     A ledger knows nothing of what was granted until it was `born`: a key that is new to it is
@@ -89,7 +89,7 @@ def exchange(
             refusals.append(answer)
         else:
             windows |= answer
-    return book, LedgerTold(windows=tuple(windows.values()), refusals=tuple(refusals))
+    return book, LedgerReply(windows=tuple(windows.values()), refusals=tuple(refusals))
 
 
 def paused(entry: LedgerEntry, for_s: float, why: str, now: float) -> LedgerEntry:
@@ -143,7 +143,7 @@ def _started(entry: LedgerEntry, at: float) -> LedgerEntry:
 
 def _grant(
     book: dict[str, LedgerEntry],
-    want: Want,
+    want: WindowRequest,
     name: str,
     now: float,
     longest_s: float,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.text.nesting import MAX_MESSAGE_NESTING, is_too_deep
 from crawlfleet.model.task import Task, TaskStatus
 
 MOST_BYTES: Final = 950_000
@@ -34,7 +35,14 @@ _decode: Final = msgspec.json.Decoder(_Result).decode
 
 def data_of(task: Task) -> msgspec.Raw:
     """What a task found, by its result; `null` when it has none. Raises `msgspec.DecodeError`."""
-    return msgspec.Raw(b"null") if task.result is None else _decode(task.result).data
+    return msgspec.Raw(b"null") if task.result is None else _read(task.result).data
+
+
+def _read(result: msgspec.Raw) -> _Result:
+    """Raises `msgspec.DecodeError`, also for data that is nested too deep."""
+    if is_too_deep(bytes(result), MAX_MESSAGE_NESTING):
+        raise msgspec.DecodeError("it is nested too deep")
+    return _decode(result)
 
 
 class Merger:
@@ -54,8 +62,8 @@ class Merger:
         if child.result is None:
             return
         try:
-            result = _decode(child.result)
-        except (msgspec.DecodeError, RecursionError):
+            result = _read(child.result)
+        except msgspec.DecodeError:
             # What nobody can read stays with the shard, and the whole says where that is.
             result = _Result()
             self._bytes += MOST_BYTES + 1
@@ -85,12 +93,12 @@ class Merger:
         return msgspec.Raw(encoded)
 
     def _merged(self) -> bytes | None:
-        """`None` for data that is nested so deeply, or whose numbers are so great, that nobody
-        should follow it: it comes from nodes, and must not be able to hurt the master."""
+        """`None` for data whose numbers are so great that nobody should follow it: it comes from
+        nodes, and must not be able to hurt the master."""
         merge = MERGES.get(self._parent.task_type, _by_shard)
         try:
             return msgspec.json.encode(merge(self._parent, self._data, self.metrics))
-        except (OverflowError, RecursionError):
+        except OverflowError:
             return None
 
     def _elsewhere(self) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
+from crawlfleet.core.text.nesting import is_too_deep
 from crawlfleet.errors import FieldProblem
 
 MOST_BYTES: Final = 100_000
@@ -25,7 +26,7 @@ def culprits(raw: bytes, type: Any, steps: Sequence[str], complaint: str) -> lis
     """The steps with the names of entries where they stand for any, as far as they are found: the
     entry which, alone in its map, is complained of in the same words."""
     named = list(steps)
-    if ANY not in steps or len(raw) > MOST_BYTES:
+    if ANY not in steps or len(raw) > MOST_BYTES or is_too_deep(raw):
         return named
     try:
         document = msgspec.json.decode(raw)
@@ -34,7 +35,7 @@ def culprits(raw: bytes, type: Any, steps: Sequence[str], complaint: str) -> lis
             if step == ANY:
                 named[number] = _only(document, place, type, complaint)
             place = place[int(step) if isinstance(place, list) else named[number]]
-    except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError):
+    except (msgspec.DecodeError, LookupError, TypeError, ValueError):
         pass  # it is no more than a name that would have been of help
     return named
 

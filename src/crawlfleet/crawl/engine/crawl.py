@@ -30,7 +30,7 @@ from crawlfleet.model.crawl.frontier import (
 )
 from crawlfleet.model.crawl.notes import ExecutionNotes, NoteTotals
 from crawlfleet.model.crawl.parameters import CrawlParameters
-from crawlfleet.ports.frontier.frontier import Frontier, Knowing
+from crawlfleet.ports.frontier.frontier import Frontier, UrlRecords
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import Sink
 from crawlfleet.steady_clock import SteadyClock
@@ -356,7 +356,7 @@ async def explain(parameters: CrawlParameters, frontier: Frontier, address: str)
         await frontier.close()
 
 
-async def explained(parameters: CrawlParameters, frontier: Knowing, address: str) -> UrlAnswer:
+async def explained(parameters: CrawlParameters, frontier: UrlRecords, address: str) -> UrlAnswer:
     """The same by a frontier that is open."""
     seeds, _ = checked(parameters)
     links = links_of(parameters, now=time.time())

@@ -31,12 +31,13 @@ from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.politeness.hosts import Sites, VisitedHost, fullest, name_of, wishes
 from crawlfleet.crawl.politeness.local_limits import Neighbourhood
-from crawlfleet.crawl.politeness.robots_gate import LONG_PAUSE_S, Admittance, LeftAlone
+from crawlfleet.crawl.politeness.robots_gate import Admittance, LeftAlone
 from crawlfleet.crawl.work import EngineReport, Leased, WorkQueue
 from crawlfleet.model.crawl.frontier import HostCommit, HostLease, Link, Visit, WaitingUrl
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.runner.crawlfleet_runner.key_window import LONG_PAUSE_S
 
 if TYPE_CHECKING:
     from crawlfleet.crawl.politeness.ledger_client import Granted

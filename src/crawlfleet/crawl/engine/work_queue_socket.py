@@ -10,7 +10,7 @@ from crawlfleet.crawl.process_messages import decode, encode
 from crawlfleet.crawl.work import EngineReport, Leased
 from crawlfleet.errors import LedgerUnavailable, Refused, StoreUnavailable
 from crawlfleet.model.crawl.parameters import CrawlParameters
-from crawlfleet.model.wire.politeness import LedgerAsk, LedgerTold
+from crawlfleet.model.wire.politeness import LedgerReply, LedgerRequest
 
 T = TypeVar("T")
 HEADER_BYTES: Final = 4
@@ -44,7 +44,7 @@ class Results(EngineReport, frozen=False, kw_only=True, tag="handed"):
 class Polite(msgspec.Struct, frozen=True, kw_only=True, tag="polite"):
     """Something for the fleet's ledger."""
 
-    ask: LedgerAsk
+    ask: LedgerRequest
 
 
 class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class WorkResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: int
     leased: Leased | None = None
     refused: Sequence[str] = ()
-    told: LedgerTold | None = None
+    told: LedgerReply | None = None
     trouble: str = ""
     """Why the ledger has told nothing."""
     is_passing: bool = True
@@ -115,7 +115,7 @@ class WireDesk:
         results = Results(**msgspec.structs.asdict(handed))
         return (await self._ask(results)).refused
 
-    async def ask(self, ask: LedgerAsk) -> LedgerTold:
+    async def ask(self, ask: LedgerRequest) -> LedgerReply:
         """Implements `crawlfleet.ports.ledger.Ledger` over the same socket."""
         answer = await self._ask(Polite(ask=ask))
         if answer.told is None:

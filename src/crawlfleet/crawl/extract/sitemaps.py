@@ -3,6 +3,9 @@
 Read as a stream and with limits, since whoever wrote them may be mistaken or hostile: no document
 types, no entities but the five, nothing loaded, nothing unpacked beyond a size. What was read
 before an error counts.
+
+Written by hand: ultimate-sitemap-parser fetches by itself and is under the GPL, and feedparser has
+no bounds.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""What a page says of itself for machines: JSON-LD, OpenGraph and its like, microdata."""
+"""What a page says of itself for machines: JSON-LD, OpenGraph and its like, microdata.
+
+Written by hand: extruct would parse each page a second time, and has had no release since 2024.
+"""
 
 from typing import Any, Final
 

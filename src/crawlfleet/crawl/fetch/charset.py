@@ -4,6 +4,9 @@ The order is that of browsers: a byte order mark, the HTTP header, a `meta` at t
 the bytes themselves say counts more than a label, though: what is valid UTF-8 and not plain ASCII
 is UTF-8, since no other text looks like it by chance, and what is labelled so and is not must be
 something else.
+
+Written by hand: webencodings knows the names of charsets and charset-normalizer guesses from bytes,
+and both are used; neither knows which of header, `meta` and bytes to believe.
 """
 
 import codecs

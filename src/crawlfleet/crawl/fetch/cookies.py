@@ -3,6 +3,9 @@
 The part of RFC 6265 that a crawler needs: domain, path, secure, expiry, and bounds on number and
 size, since cookies come from strangers. Instants are wall clock.
 
+Written by hand: `http.cookiejar` wants request objects of urllib, and has neither bounds nor public
+suffixes.
+
     jar = CookieJar()
     jar.take(page.url, page.headers, now)
     headers = (("Cookie", value),) if (value := jar.header(url, now)) else ()

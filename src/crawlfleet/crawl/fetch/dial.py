@@ -24,6 +24,7 @@ from crawlfleet.crawl.fetch.sandbox_proxy import SandboxProxyClosed, Unreached, 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.model.task import ErrorClass
+from crawlfleet.tls import client_context
 
 MAX_ADDRESSES: Final = 6
 """Of one name are tried; each waits for its share of the time."""
@@ -323,7 +324,7 @@ def _refusal(host: str, address: str, reason: str) -> str:
 def tls_context(*, verify: bool, http2: bool = False) -> ssl.SSLContext:
     """How TLS is spoken, and whether HTTP/2 is offered; shared, since the certificates of all
     authorities are in it."""
-    context = ssl.create_default_context()
+    context = client_context()
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -20,7 +20,7 @@ FAR: Final = 1 << 62
 _new: Final = tuple.__new__  # a quarter of the cost of `_replace`, for each page
 
 
-class ToldLinks:
+class KnownLinks:
     """Bounded: what is forgotten is told again."""
 
     def __init__(self, most: int = MOST) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.core.crawls.shared_crawl import rules_of
-from crawlfleet.crawl.frontier.known_links import ToldLinks, may_leave_out
+from crawlfleet.crawl.frontier.known_links import KnownLinks, may_leave_out
 from crawlfleet.crawl.frontier.split_commits import lots
 from crawlfleet.errors import FrontierRefused, StoreUnavailable
 from crawlfleet.model.crawl.frontier import (
@@ -30,7 +30,7 @@ from crawlfleet.model.crawl.frontier import (
     UrlRecord,
 )
 from crawlfleet.model.crawl.parameters import CrawlParameters
-from crawlfleet.model.wire import frontier as said
+from crawlfleet.model.wire import frontier as wire
 from crawlfleet.telemetry import Component, logger
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class _Held:
         """By URL."""
 
 
-class ServedFrontier:
+class MasterFrontier:
     """Implements `crawlfleet.ports.frontier.frontier.Frontier`. Opening it ends nobody's leases."""
 
     def __init__(
@@ -65,8 +65,8 @@ class ServedFrontier:
         """`ask` has the master answer; it raises `FrontierRefused`. Who names the `rules` of the
         crawl spares the master what it need not be told."""
         self._ask = ask
-        self._told = ToldLinks() if rules is not None and may_leave_out(rules) else None
-        self._waiting: list[tuple[said.AnyAsk, asyncio.Future[msgspec.Raw]]] = []
+        self._told = KnownLinks() if rules is not None and may_leave_out(rules) else None
+        self._waiting: list[tuple[wire.AnyAsk, asyncio.Future[msgspec.Raw]]] = []
         self._sending: asyncio.Task[None] | None = None
         self._is_open = False
         self._number = 0
@@ -96,7 +96,7 @@ class ServedFrontier:
 
     async def open(self) -> Mapping[str, Any]:
         self._is_open = True
-        receipts: dict[str, Any] = await self._answer(said.Open(), dict[str, Any])
+        receipts: dict[str, Any] = await self._answer(wire.Open(), dict[str, Any])
         return receipts
 
     async def close(self) -> None:
@@ -107,17 +107,17 @@ class ServedFrontier:
     async def add(self, seeds: Sequence[Link], at: float) -> int:
         new = 0
         for lot in lots(seeds, MOST_STEP_BYTES):
-            new += await self._answer(said.Add(number=self._next(), seeds=lot, at=at), int)
+            new += await self._answer(wire.Add(number=self._next(), seeds=lot, at=at), int)
         return new
 
     async def begin_round(self, round: int) -> None:
-        await self._answer(said.Round(round=round), None)
+        await self._answer(wire.Round(round=round), None)
 
     async def lease(
         self, worker: str, *, hosts: int, urls: int, held: Mapping[str, int], now: float
     ) -> list[HostLease]:
         leases = await self._answer(
-            said.Lease(
+            wire.Lease(
                 worker=worker,
                 number=self._next(),
                 hosts=hosts,
@@ -140,7 +140,7 @@ class ServedFrontier:
             given.append(msgspec.structs.replace(lease, token=known.token))
         if strays:
             # They were lost, of which nobody has been told here, and are free again.
-            step = said.Step(worker=worker, number=self._next(), commit=Commit(hosts=strays))
+            step = wire.Step(worker=worker, number=self._next(), commit=Commit(hosts=strays))
             await self._answer(step, list[str])
         return given
 
@@ -152,7 +152,7 @@ class ServedFrontier:
 
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
         mine = self._held.setdefault(worker, {})
-        step = said.Step(worker=worker, number=self._next(), commit=commit)
+        step = wire.Step(worker=worker, number=self._next(), commit=commit)
         refused: list[str] = await self._answer(step, list[str])
         if self._told is not None and not refused:
             self._told.note(commit, partial(_depths, mine))
@@ -165,34 +165,34 @@ class ServedFrontier:
 
     async def forget(self, worker: str) -> None:
         self._held.pop(worker, None)
-        await self._answer(said.Forget(worker=worker), None)
+        await self._answer(wire.Forget(worker=worker), None)
 
     async def counts(self) -> FrontierCounts:
         age_s = asyncio.get_running_loop().time() - self._counted_at
         if self._counts is None or age_s > COUNTS_LAST_S or not self._is_open:
-            await self._answer(said.Busiest(limit=0), list[HostFigures])
+            await self._answer(wire.Busiest(limit=0), list[HostFigures])
         assert self._counts is not None, "every answer tells them"
         return self._counts
 
     async def busiest(self, limit: int) -> Sequence[HostFigures]:
         busiest: list[HostFigures] = await self._answer(
-            said.Busiest(limit=limit), list[HostFigures]
+            wire.Busiest(limit=limit), list[HostFigures]
         )
         return busiest
 
     async def record(self, id: int) -> UrlRecord | None:
-        record: UrlRecord | None = await self._answer(said.Record(id=id), UrlRecord | None)
+        record: UrlRecord | None = await self._answer(wire.Record(id=id), UrlRecord | None)
         return record
 
     async def discard(self) -> None:
         """Nothing came of the crawl: whoever works for it next begins anew."""
-        await self._answer(said.Discard(), None)
+        await self._answer(wire.Discard(), None)
 
     def _next(self) -> int:
         self._number += 1
         return self._number
 
-    async def _answer(self, ask: said.AnyAsk, type: Any) -> Any:
+    async def _answer(self, ask: wire.AnyAsk, type: Any) -> Any:
         if not self._is_open:
             raise StoreUnavailable("the frontier is closed; open it first")
         answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
@@ -219,24 +219,24 @@ class ServedFrontier:
                 if not answer.done():
                     answer.set_result(told)
 
-    async def _tell(self, asks: Sequence[said.AnyAsk]) -> Sequence[msgspec.Raw]:
+    async def _tell(self, asks: Sequence[wire.AnyAsk]) -> Sequence[msgspec.Raw]:
         while True:
             known = [self._as_known(ask) for ask in asks]
-            told = await self._exchange(said.Talk(asks=known, life=self._life))
+            told = await self._exchange(wire.FrontierRequest(asks=known, life=self._life))
             if told.answers is not None:
                 self._life = told.life
                 return told.answers
             for ask in asks:
                 # What was committed just before the master went is not to be had again.
-                if isinstance(ask, said.Step) and ask.number <= told.step:
+                if isinstance(ask, wire.Step) and ask.number <= told.step:
                     for part in ask.commit.hosts:
                         _settle(self._held.get(ask.worker, {}), part)
             await self._reclaim()
 
-    def _as_known(self, ask: said.AnyAsk) -> said.AnyAsk:
+    def _as_known(self, ask: wire.AnyAsk) -> wire.AnyAsk:
         """With the tokens as the master knows them, which may have given a host another one since.
         A lease that is not living is for the master to refuse."""
-        if not isinstance(ask, said.Step):
+        if not isinstance(ask, wire.Step):
             return ask
         mine = self._held.get(ask.worker, {})
         hosts = []
@@ -248,8 +248,8 @@ class ServedFrontier:
         commit = msgspec.structs.replace(ask.commit, hosts=hosts)
         return msgspec.structs.replace(ask, commit=commit)
 
-    async def _exchange(self, asked: said.Talk) -> said.Told:
-        told = frontier_codec.told_in(await self._ask(frontier_codec.written(asked)))
+    async def _exchange(self, asked: wire.FrontierRequest) -> wire.FrontierReply:
+        told = frontier_codec.reply_in(await self._ask(frontier_codec.written(asked)))
         self._counts = told.counts
         self._surplus = max(self._surplus, told.surplus)
         self._counted_at = asyncio.get_running_loop().time()
@@ -259,7 +259,7 @@ class ServedFrontier:
         """The frontier is in another life: have again what is held, as far as it is to be had."""
         workers = [*self._held]
         asks = [
-            said.Reclaim(
+            wire.Reclaim(
                 worker=worker,
                 hosts={
                     name: [*held.depths]
@@ -269,7 +269,7 @@ class ServedFrontier:
             )
             for worker in workers
         ]
-        told = await self._exchange(said.Talk(asks=asks, life=self._life))
+        told = await self._exchange(wire.FrontierRequest(asks=asks, life=self._life))
         self._life = told.life
         if self._told is not None:
             self._told.clear()
@@ -282,11 +282,11 @@ class ServedFrontier:
         log.info("the frontier was opened anew", life=told.life, lost=lost)
 
 
-def served_frontier(
+def master_frontier(
     parameters: CrawlParameters, ask: Callable[[bytes], Awaitable[bytes]]
-) -> ServedFrontier:
+) -> MasterFrontier:
     """The frontier of that crawl, at the master that answers."""
-    return ServedFrontier(ask, rules_of(parameters))
+    return MasterFrontier(ask, rules_of(parameters))
 
 
 def _settle(mine: dict[str, _Held], part: HostCommit) -> None:

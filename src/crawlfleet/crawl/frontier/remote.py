@@ -13,7 +13,7 @@ import msgspec
 from crawlfleet import plugins
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.core.crawls.shared_crawl import rules_of
-from crawlfleet.crawl.frontier.known_links import LeasedDepths, ToldLinks, may_leave_out
+from crawlfleet.crawl.frontier.known_links import KnownLinks, LeasedDepths, may_leave_out
 from crawlfleet.errors import (
     CrawlfleetError,
     FrontierLost,
@@ -31,7 +31,7 @@ from crawlfleet.model.crawl.frontier import (
 )
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.model.wire import frontier as said
+from crawlfleet.model.wire import frontier as wire
 from crawlfleet.ports.execution import CrawlContext
 from crawlfleet.ports.frontier.frontier import Frontier
 
@@ -61,15 +61,15 @@ class FrontierGone(CrawlfleetError):
     error_class: ClassVar = ErrorClass.LOST
 
 
-async def where(context: CrawlContext) -> said.Placed:
+async def where(context: CrawlContext) -> wire.FrontierLocation:
     """Where the frontier of this crawl is, once that can be told. Raises `NoPlace`."""
     told_at = float("-inf")
     while True:
         try:
-            told = await _ask(context.ask_frontier, said.Place())
+            told = await _ask(context.ask_frontier, wire.Place())
         except (FrontierRefused, frontier_codec.Unreadable):
-            return said.Placed()  # this master keeps no frontiers
-        placed = msgspec.msgpack.decode(told, type=said.Placed)
+            return wire.FrontierLocation()  # this master keeps no frontiers
+        placed = msgspec.msgpack.decode(told, type=wire.FrontierLocation)
         if placed.refusal:
             raise NoPlace(placed.refusal)
         if not placed.wait:
@@ -81,7 +81,9 @@ async def where(context: CrawlContext) -> said.Placed:
         await asyncio.sleep(ASK_AGAIN_S)
 
 
-def placed_frontier(parameters: CrawlParameters, placed: said.Placed, ask: Ask) -> "PlacedFrontier":
+def remote_frontier(
+    parameters: CrawlParameters, placed: wire.FrontierLocation, ask: Ask
+) -> "RemoteFrontierClient":
     """The frontier at that place; `ask` reaches the master."""
     scheme = placed.url.partition("://")[0]
     try:
@@ -90,24 +92,26 @@ def placed_frontier(parameters: CrawlParameters, placed: said.Placed, ask: Ask) 
         raise NoWay(f"this node cannot reach the frontier of the crawl: {error}") from error
     rules = rules_of(parameters)
     frontier: Frontier = make(url=placed.url, crawl=placed.crawl, rules=rules, epoch=placed.epoch)
-    return PlacedFrontier(frontier, placed.epoch, ask, is_lean=may_leave_out(rules))
+    return RemoteFrontierClient(frontier, placed.epoch, ask, is_lean=may_leave_out(rules))
 
 
-async def _ask(ask: Ask, what: said.AnyAsk) -> msgspec.Raw:
-    told = frontier_codec.told_in(await ask(frontier_codec.written(said.Talk(asks=[what]))))
+async def _ask(ask: Ask, what: wire.AnyAsk) -> msgspec.Raw:
+    told = frontier_codec.reply_in(
+        await ask(frontier_codec.written(wire.FrontierRequest(asks=[what])))
+    )
     if not told.answers:
         raise FrontierRefused("the master did not answer")
     return told.answers[0]
 
 
-class PlacedFrontier:
+class RemoteFrontierClient:
     """Implements `crawlfleet.ports.frontier.frontier.Frontier`: tells the master when the frontier
     is lost, and does not count all URLs anew whenever somebody looks whether the crawl is
     finished."""
 
     def __init__(self, frontier: Frontier, epoch: str, ask: Ask, *, is_lean: bool = False) -> None:
         """A lean one is told of each link once."""
-        self._links = ToldLinks() if is_lean else None
+        self._links = KnownLinks() if is_lean else None
         self._leased = LeasedDepths()
         self._frontier = frontier
         self._epoch = epoch
@@ -190,7 +194,7 @@ class PlacedFrontier:
 
     async def discard(self) -> None:
         """Nothing came of the crawl: whoever works for it next begins anew."""
-        await _ask(self._ask, said.Discard())
+        await _ask(self._ask, wire.Discard())
 
     async def _watched(self, asked: Awaitable[T]) -> T:
         try:
@@ -208,6 +212,6 @@ class PlacedFrontier:
             return
         self._told = True
         try:
-            await _ask(self._ask, said.Lost(epoch=self._epoch, why=str(error)))
+            await _ask(self._ask, wire.Lost(epoch=self._epoch, why=str(error)))
         except CrawlfleetError:
             self._told = False  # the next call that fails tells it

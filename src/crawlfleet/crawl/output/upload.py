@@ -79,7 +79,7 @@ class ItemLines:
         return lines, len(lines)
 
 
-class Shipment:
+class UploadSink:
     """Implements `crawlfleet.ports.sink.Sink`: one stream of a crawl's output."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Shipment:
         anything else is done. Raises `SinkUnusable` where nobody takes output."""
         head = self._format.head(f"crawl-{self._context.task_id}")
         known = self._earlier if self._others is None else await self._others()
-        await self._ship([*cut([head] if head else [])], items=0, known=known)
+        await self._upload([*cut([head] if head else [])], items=0, known=known)
         self._begun = self._run
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
@@ -126,46 +126,46 @@ class Shipment:
             await self.begin()
         units, _ = self._format.encode(pages)
         if units:
-            await self._ship([*cut(units)])
+            await self._upload([*cut(units)])
         return msgspec.to_builtins(Receipt(runs=(*self._earlier, self._run)))
 
     async def finish(self) -> Mapping[str, Any]:
         """Say that all is committed: a last segment, with nothing in it."""
         known = () if self._others is None else await self._others()
-        await self._ship([Piece(b"", 0, is_part=False)], known=known)
+        await self._upload([Chunk(b"", 0, is_part=False)], known=known)
         return {"items": sum(run.items for run in (*self._earlier, self._run))}
 
     async def close(self) -> None: ...
 
-    async def _ship(
-        self, pieces: Sequence["Piece"], *, items: int | None = None, known: tuple[Run, ...] = ()
+    async def _upload(
+        self, chunks: Sequence["Chunk"], *, items: int | None = None, known: tuple[Run, ...] = ()
     ) -> None:
-        """`items` where it is not how many units end in a piece; `known` of other runs."""
+        """`items` where it is not how many units end in a chunk; `known` of other runs."""
         counted, first = self._run.last, self._sequence + 1
-        for piece in pieces:
+        for chunk in chunks:
             begins = self._sequence == 0
             self._sequence += 1
             segment = Segment(
                 sequence=self._sequence,
                 first=first,
                 counted=counted,
-                items=piece.items if items is None else items,
-                is_part=piece.is_part,
+                items=chunk.items if items is None else items,
+                is_part=chunk.is_part,
                 earlier=known,
                 columns=self._columns if begins else (),
                 kinds=self._kinds if begins else False,
                 shared=begins and self._others is not None,
             )
             known = ()
-            await self._context.keep(self._stream, segment, await _packed(piece.data))
+            await self._context.store_segment(self._stream, segment, await _packed(chunk.data))
         self._run = Run(
             execution_id=self._run.execution_id,
             last=self._sequence,
-            items=self._run.items + sum(piece.items if items is None else 0 for piece in pieces),
+            items=self._run.items + sum(chunk.items if items is None else 0 for chunk in chunks),
         )
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """What goes into one segment."""
 
     data: bytes
@@ -173,22 +173,22 @@ class Piece(NamedTuple):
     is_part: bool
 
 
-def cut(lines: Sequence[bytes]) -> Iterator[Piece]:
-    """Lines as pieces of a bounded size; a line that is longer goes on in the next one. At least
-    one piece."""
+def cut(lines: Sequence[bytes]) -> Iterator[Chunk]:
+    """Lines as chunks of a bounded size; a line that is longer goes on in the next one. At least
+    one chunk."""
     gathered: list[bytes] = []
     size = 0
     for line in lines:
         if size + len(line) > PIECE_BYTES and gathered:
-            yield Piece(b"".join(gathered), len(gathered), is_part=False)
+            yield Chunk(b"".join(gathered), len(gathered), is_part=False)
             gathered, size = [], 0
         while len(line) > PIECE_BYTES:
-            yield Piece(line[:PIECE_BYTES], 0, is_part=True)
+            yield Chunk(line[:PIECE_BYTES], 0, is_part=True)
             line = line[PIECE_BYTES:]
         gathered.append(line)
         size += len(line)
     if gathered or not lines:
-        yield Piece(b"".join(gathered), len(gathered), is_part=False)
+        yield Chunk(b"".join(gathered), len(gathered), is_part=False)
 
 
 async def _packed(data: bytes) -> bytes:

@@ -22,9 +22,9 @@ from crawlfleet.crawl.fetch.dns import MIN_TTL_S
 from crawlfleet.crawl.fetch.fetcher import Fetcher, NotSent
 from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.crawl.politeness.hosts import name_of
-from crawlfleet.crawl.politeness.ledger_windows import GrantedHost, GrantedKey
+from crawlfleet.crawl.politeness.ledger_windows import LeasedHost, LeasedKey
 from crawlfleet.crawl.politeness.local_limits import IN_FLIGHT
-from crawlfleet.crawl.politeness.robots_gate import LONG_PAUSE_S, LeftAlone, NoLedger
+from crawlfleet.crawl.politeness.robots_gate import LeftAlone, NoLedger
 from crawlfleet.crawl.politeness.semaphore import Slots
 from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.event_loop import report_failure
@@ -33,8 +33,8 @@ from crawlfleet.model.wire.politeness import (
     ADDRESS,
     DOMAIN,
     HOST,
-    LedgerAsk,
-    LedgerTold,
+    LedgerReply,
+    LedgerRequest,
     Pause,
     Return,
     Terms,
@@ -42,27 +42,22 @@ from crawlfleet.model.wire.politeness import (
 from crawlfleet.ports.execution import Context
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.runner.crawlfleet_runner.key_window import (
+    LAST_WORDS_S,
+    LONG_PAUSE_S,
+    MAX_HOSTS_AT_ONCE,
+    REPORT_EVERY_S,
+    SOON_S,
+    TROUBLE_S,
+    awake,
+)
 
 log = logger(Component.WORKER)
 TICK_S: Final = 0.25
 """How often it is looked whether there is something to say; less often nothing is said."""
-SOON_S: Final = 0.02
-"""Wants that come within it travel together."""
-TROUBLE_S: Final = 1.0
-TELL_EVERY_S: Final = 60.0
-LAST_WORDS_S: Final = 2.0
-MOST_AT_ONCE: Final = 500
-"""Hosts in one message."""
 
 
 Send = Callable[[FetchRequest], Awaitable[Fetched]]
-
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def awake() -> float:
-    """Seconds on a clock that only goes forward, also while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
 
 
 async def ledger_of(context: Context) -> Ledger | None:
@@ -70,7 +65,7 @@ async def ledger_of(context: Context) -> Ledger | None:
     ledger: Ledger | None = getattr(context, "ledger", None)
     while ledger is not None:
         try:
-            await ledger.ask(LedgerAsk())
+            await ledger.ask(LedgerRequest())
             break
         except LedgerUnavailable as error:
             why = str(error)
@@ -112,8 +107,8 @@ class Granted:
         self._engine = engine
         self._clock = clock
         self._wall = wall
-        self._hosts: dict[str, GrantedHost] = {}
-        self._keys: dict[str, GrantedKey] = {}
+        self._hosts: dict[str, LeasedHost] = {}
+        self._keys: dict[str, LeasedKey] = {}
         self._slots = Slots(IN_FLIGHT)
         self._pauses: list[Pause] = []
         self._news = asyncio.Event()
@@ -174,14 +169,14 @@ class Granted:
                 async with asyncio.timeout(LAST_WORDS_S):
                     await self._ledger.ask(ask)
 
-    def _enter_at_once(self, host: GrantedHost) -> bool:
+    def _enter_at_once(self, host: LeasedHost) -> bool:
         now = self._clock()
         if now < host.paused_until or not host.is_granted(now, self._wall()):
             return False
         host.enter(now)
         return True
 
-    async def _enter(self, host: GrantedHost, clock: HostClock) -> None:
+    async def _enter(self, host: LeasedHost, clock: HostClock) -> None:
         host.waiters += 1
         try:
             while not self._is_off:
@@ -205,11 +200,11 @@ class Granted:
         finally:
             host.waiters -= 1
 
-    def _may_go(self, host: GrantedHost) -> bool:
+    def _may_go(self, host: LeasedHost) -> bool:
         is_free = self._is_off and not self._is_needed
         return is_free or host.go(self._clock(), self._wall())
 
-    async def _host(self, name: str) -> GrantedHost:
+    async def _host(self, name: str) -> LeasedHost:
         now = self._clock()
         host = self._hosts.get(name)
         if host is None or (now >= host.known_until and not host.waiters):
@@ -220,7 +215,7 @@ class Granted:
                 return known
             if host is not None:
                 host.part(self._keys)
-            host = self._hosts[name] = GrantedHost(name, terms)
+            host = self._hosts[name] = LeasedHost(name, terms)
             host.known_until = now + MIN_TTL_S
             host.join(self._keys)
         return host
@@ -247,19 +242,19 @@ class Granted:
                     await asyncio.sleep(SOON_S)
             self._news.clear()
             now = self._clock()
-            hosts = [host for host in self._hosts.values() if host.wants(now)][:MOST_AT_ONCE]
+            hosts = [host for host in self._hosts.values() if host.wants(now)][:MAX_HOSTS_AT_ONCE]
             keys = [key for key in self._keys.values() if key.is_to_return(now)]
             if hosts or keys or self._pauses:
                 await self._exchange(hosts, keys)
             self._forget(now)
 
-    async def _exchange(self, hosts: list[GrantedHost], keys: list[GrantedKey]) -> None:
+    async def _exchange(self, hosts: list[LeasedHost], keys: list[LeasedKey]) -> None:
         pauses = [*self._pauses]
         asked_at, asked_wall = self._clock(), self._wall()
         message = self._message(hosts, [key.back(asked_at) for key in keys])
         for key in keys:
             key.end()
-        told: LedgerTold | None = None
+        told: LedgerReply | None = None
         try:
             told = await self._ledger.ask(message)
         except LedgerUnavailable as error:
@@ -278,8 +273,8 @@ class Granted:
         del self._pauses[: len(pauses)]
         self._take(told, asked_at, asked_wall)
 
-    def _message(self, hosts: Sequence[GrantedHost], returns: Sequence[Return]) -> LedgerAsk:
-        return LedgerAsk(
+    def _message(self, hosts: Sequence[LeasedHost], returns: Sequence[Return]) -> LedgerRequest:
+        return LedgerRequest(
             wants=tuple(host.want(self._clock()) for host in hosts),
             returns=tuple(returns),
             pauses=tuple(self._pauses),
@@ -287,7 +282,7 @@ class Granted:
             engine=self._engine,
         )
 
-    def _take(self, told: LedgerTold, asked_at: float, asked_wall: float) -> None:
+    def _take(self, told: LedgerReply, asked_at: float, asked_wall: float) -> None:
         now = self._clock()
         for window in told.windows:
             if (key := self._keys.get(window.key)) is not None:
@@ -297,7 +292,7 @@ class Granted:
                 host.refuse(refusal, now)
 
     def _complain(self, why: str) -> None:
-        if self._clock() - self._told_at >= TELL_EVERY_S:
+        if self._clock() - self._told_at >= REPORT_EVERY_S:
             self._told_at = self._clock()
             log.warning("hosts wait for the ledger", why=why)
 

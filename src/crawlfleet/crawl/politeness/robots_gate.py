@@ -16,10 +16,9 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl.parameters import Outcome, Politeness
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.runner.crawlfleet_runner.key_window import LONG_PAUSE_S
 
 log = logger(Component.WORKER)
-LONG_PAUSE_S: Final = 15.0
-"""A host that must be left alone for longer is given back, and its URLs with it."""
 MOST_GUESTS: Final = 1000
 
 Ask = Callable[[str, HostClock, FetchRequest], Awaitable[Fetched]]

@@ -13,12 +13,7 @@ import msgspec
 from crawlfleet.core.bundles.archives import Contents
 from crawlfleet.core.text.names import NAME
 from crawlfleet.errors import FieldProblem
-from crawlfleet.model.bundle import (
-    Bundle,
-    BundleRef,
-    BundleVersion,
-    bundle_id,
-)
+from crawlfleet.model.bundle import Bundle, BundleRef, BundleVersion, bundle_id
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 

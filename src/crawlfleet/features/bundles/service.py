@@ -10,11 +10,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec import UNSET
-
 from crawlfleet.control.access.projects import Projects
-from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.leases.prewarming import Prewarming
+from crawlfleet.control.leases.services import NodeCall, ServiceCall
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version, has_changed
 from crawlfleet.core.bundles import archives
@@ -31,15 +29,15 @@ from crawlfleet.features.bundles import rules
 from crawlfleet.model.bundle import (
     MOST_VERSIONS,
     Bundle,
-    BundleCall,
+    BundleFetch,
     BundleRef,
-    BundleReply,
     BundleRequest,
     BundleVersion,
     bundle_id,
 )
 from crawlfleet.model.change import Change
 from crawlfleet.model.settings import TaskSettings
+from crawlfleet.model.wire.services import ServiceResponse, refused
 from crawlfleet.ports.files import BundleStore
 from crawlfleet.ports.kernel_tables import BUNDLES
 from crawlfleet.ports.store import Store
@@ -63,7 +61,6 @@ class Bundles:
         store: Store,
         state: FleetState,
         system: System,
-        fence: Fence,
         projects: Projects,
         settings: TaskSettings,
         archives: BundleStore | None,
@@ -73,7 +70,6 @@ class Bundles:
         self._store = store
         self._state = state
         self._system = system
-        self._fence = fence
         self._projects = projects
         self._settings = settings
         self._archives = archives
@@ -216,28 +212,28 @@ class Bundles:
             found[project_id, text] = rules.pinned(bundle, text)
         return found
 
-    async def give(self, node_id: str, call: BundleCall) -> BundleReply:
-        """The code of an execution that the node holds, or of what it was asked to make ready."""
-        if call.digest is not UNSET:
-            if not self.warming.is_asked(node_id, call.digest):
-                return BundleReply(refusal=f"{node_id} was not asked for {call.digest}")
-            return await self._archive(call.digest, call.digest)
-        lease = await self._fence.lease(node_id, call)
-        if lease is None:
-            return BundleReply(refusal=f"{call.execution_id} is not held by {node_id}")
-        wanted = lease.task.bundle
+    async def give_code(self, call: ServiceCall) -> ServiceResponse:
+        """The archive of the code that an execution runs."""
+        wanted = call.lease.task.bundle
         if wanted is None:
-            return BundleReply(refusal=f"{lease.task.id} names no bundle")
+            return refused(f"{call.lease.task.id} names no bundle")
         return await self._archive(wanted.digest, str(wanted))
 
-    async def _archive(self, digest: str, name: str) -> BundleReply:
+    async def give_bundle(self, call: NodeCall) -> ServiceResponse:
+        """The archive of a bundle whose environment the node was asked to make ready."""
+        wanted: BundleFetch = call.payload
+        if not self.warming.is_asked(call.node_id, wanted.digest):
+            return refused(f"{call.node_id} was not asked for {wanted.digest}")
+        return await self._archive(wanted.digest, wanted.digest)
+
+    async def _archive(self, digest: str, name: str) -> ServiceResponse:
         archive = await self._kept.get(digest)
         if archive is None:
-            return BundleReply(
-                refusal=f"the archive of {name} is not here any more; deploy it again. Several "
+            return refused(
+                f"the archive of {name} is not here any more; deploy it again. Several "
                 "masters need one `output_dir` that they share, and a backup has no archives"
             )
-        return BundleReply(digest=digest, archive=archive)
+        return ServiceResponse(data=archive)
 
     async def run(self) -> None:
         """Sweep away what no version names, for as long as this master leads."""

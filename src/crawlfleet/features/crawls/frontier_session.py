@@ -10,9 +10,9 @@ from crawlfleet.core.crawls import frontier_codec, frontier_limits
 from crawlfleet.core.crawls.shared_crawl import share_of
 from crawlfleet.errors import Busy, Refused
 from crawlfleet.model.crawl.frontier import FrontierCounts, HostLease
-from crawlfleet.model.wire import frontier as said
-from crawlfleet.model.wire.frontier import Talk, Told
-from crawlfleet.ports.frontier.kept import KeptFrontier
+from crawlfleet.model.wire import frontier as wire
+from crawlfleet.model.wire.frontier import FrontierReply, FrontierRequest
+from crawlfleet.ports.frontier.host import ReclaimableFrontier
 
 MOST_HOSTS: Final = 1_000_000
 MOST_LEASED_BYTES: Final = 4_000_000
@@ -25,16 +25,16 @@ RECLAIM_S: Final = 10.0
 gives their hosts to others."""
 
 
-class Gone(Exception):
+class ExecutionEnded(Exception):
     """The execution has ended while it was being answered."""
 
 
-class Served:
+class FrontierSession:
     """One open frontier, and who has leases of it."""
 
     def __init__(
         self,
-        frontier: KeptFrontier,
+        frontier: ReclaimableFrontier,
         *,
         steps: dict[str, int],
         is_living: Callable[[str], bool],
@@ -64,24 +64,24 @@ class Served:
         """Executions that may want back what they had."""
         self._awaited_until = self.asked_at + RECLAIM_S
 
-    async def answer(self, execution_id: str, asked: Talk) -> Told:
+    async def answer(self, execution_id: str, asked: FrontierRequest) -> FrontierReply:
         """Do what is asked, in order. What an execution says twice at once is done in turn."""
         async with self._turns.setdefault(execution_id, asyncio.Lock()):
             await self._forget_the_dead()
             answers = None
-            is_reclaim = all(isinstance(each, said.Reclaim) for each in asked.asks)
+            is_reclaim = all(isinstance(each, wire.Reclaim) for each in asked.asks)
             if asked.life in (0, self.frontier.life) or is_reclaim:
                 self._awaited.discard(execution_id)
                 answers = list[msgspec.Raw]()
                 for each in asked.asks:
                     if not self._is_living(execution_id):
-                        raise Gone
+                        raise ExecutionEnded
                     if self.is_closed:
                         raise Busy("this frontier was closed; ask again")
                     room = MOST_LEASED_BYTES - sum(map(len, answers))
                     answers.append(frontier_codec.raw(await self._do(execution_id, each, room)))
             self.counts = counts = await self.frontier.counts()
-            return Told(
+            return FrontierReply(
                 life=self.frontier.life,
                 counts=counts,
                 step=self._steps.get(execution_id, 0),
@@ -89,58 +89,58 @@ class Served:
                 answers=answers,
             )
 
-    async def _do(self, execution_id: str, ask: said.AnyAsk, room: int) -> Any:
+    async def _do(self, execution_id: str, ask: wire.AnyAsk, room: int) -> Any:
         frontier = self.frontier
         match ask:
-            case said.Open():
+            case wire.Open():
                 receipts = await frontier.open()
                 return {
                     name: receipt
                     for name, receipt in receipts.items()
-                    if not name.startswith(said.STEP)
+                    if not name.startswith(wire.STEP)
                 }
-            case said.Add():
+            case wire.Add():
                 return await self._add(execution_id, ask)
-            case said.Round():
+            case wire.Round():
                 return await frontier.begin_round(ask.round)
-            case said.Lease():
+            case wire.Lease():
                 return await self._lease(execution_id, ask, room)
-            case said.Step():
+            case wire.Step():
                 return await self._step(execution_id, ask)
-            case said.Forget():
+            case wire.Forget():
                 worker = self._worker(execution_id, ask.worker)
                 self._given.pop(worker, None)
                 return await frontier.forget(worker)
-            case said.Busiest():
+            case wire.Busiest():
                 return await frontier.busiest(ask.limit)
-            case said.Record():
+            case wire.Record():
                 return await frontier.record(ask.id)
-            case said.Place():
-                return said.Placed()
-            case said.Discard() | said.Lost():
+            case wire.Place():
+                return wire.FrontierLocation()
+            case wire.Discard() | wire.Lost():
                 return None
-            case said.Reclaim():
+            case wire.Reclaim():
                 return await self._reclaim(execution_id, ask)
 
-    async def _add(self, execution_id: str, ask: said.Add) -> int:
+    async def _add(self, execution_id: str, ask: wire.Add) -> int:
         number, new = self._added.get(execution_id, (0, 0))
         if number != ask.number:
             new = await self.frontier.add(ask.seeds, ask.at)
             self._added[execution_id] = ask.number, new
         return new
 
-    async def _reclaim(self, execution_id: str, ask: said.Reclaim) -> dict[str, int]:
+    async def _reclaim(self, execution_id: str, ask: wire.Reclaim) -> dict[str, int]:
         tokens = {}
         for host, ids in ask.hosts.items():
             if not self._is_living(execution_id):
-                raise Gone
+                raise ExecutionEnded
             worker = self._worker(execution_id, ask.worker)
             token = await self.frontier.reclaim(worker, host, ids)
             if token is not None:
                 tokens[host] = token
         return tokens
 
-    async def _lease(self, execution_id: str, ask: said.Lease, room: int) -> Sequence[HostLease]:
+    async def _lease(self, execution_id: str, ask: wire.Lease, room: int) -> Sequence[HostLease]:
         worker = self._worker(execution_id, ask.worker)
         number, given = self._given.get(worker, (0, []))
         if ask.number <= number:
@@ -155,7 +155,7 @@ class Served:
             some, held = dict(held[:LEASED_AT_ONCE]), held[LEASED_AT_ONCE:]
             more = 0 if held else min(hosts, LEASED_AT_ONCE)
             if not self._is_living(execution_id):
-                raise Gone
+                raise ExecutionEnded
             worker = self._worker(execution_id, ask.worker)
             leases = await self.frontier.lease(
                 worker, hosts=more, urls=ask.urls, held=some, now=ask.now
@@ -184,11 +184,11 @@ class Served:
         self._surplus[execution_id] = share.surplus
         return share.more
 
-    async def _step(self, execution_id: str, ask: said.Step) -> Sequence[str]:
+    async def _step(self, execution_id: str, ask: wire.Step) -> Sequence[str]:
         if ask.number <= self._steps.get(execution_id, 0):
             return ()
         worker = self._worker(execution_id, ask.worker)
-        numbered = {**ask.commit.receipts, f"{said.STEP}{execution_id}": ask.number}
+        numbered = {**ask.commit.receipts, f"{wire.STEP}{execution_id}": ask.number}
         commit = msgspec.structs.replace(ask.commit, receipts=numbered)
         refused = await self.frontier.commit(worker, commit)
         if not refused:

@@ -3,7 +3,7 @@
 The master that leads has them, each open for as long as somebody asks; with the lead they go to
 the next. Who asks must hold a living lease of a task of the crawl, as who hands over output must.
 Leases of URLs live in memory: those of an execution end when the lease of its task does, and are
-had again (`Reclaim`) from a master that was away. A step counts once, however often it is said.
+had again (`Reclaim`) from a master that was away. A step counts once, however often it is wire.
 """
 
 import asyncio
@@ -13,22 +13,23 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.control.leases.fence import Fence
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.control.named_locks import NamedLocks
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.crawls import frontier_codec, frontier_limits
 from crawlfleet.core.crawls.shared_crawl import at_work, crawl_of, rules_of
 from crawlfleet.errors import Busy, ConfigError, NotFound, Refused, StoreUnavailable
-from crawlfleet.features.crawls.frontier_session import Gone, Served
-from crawlfleet.features.crawls.remote_frontiers import Placing
+from crawlfleet.features.crawls.frontier_session import ExecutionEnded, FrontierSession
+from crawlfleet.features.crawls.remote_frontiers import RemoteFrontiers
 from crawlfleet.model.crawl.frontier import FrontierCounts, FrontierRules
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.crawl.user_code import ScrapyParameters
 from crawlfleet.model.task import Task
-from crawlfleet.model.wire import frontier as said
-from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply, Standing, Talk, Told
-from crawlfleet.ports.frontier.frontier import Knowing
-from crawlfleet.ports.frontier.kept import FrontierShelf, ToldFrontier
+from crawlfleet.model.wire import frontier as wire
+from crawlfleet.model.wire.frontier import FrontierReply, FrontierRequest
+from crawlfleet.model.wire.services import ServiceResponse, refused
+from crawlfleet.ports.frontier.frontier import UrlRecords
+from crawlfleet.ports.frontier.host import FrontierFolders, ObservableFrontier
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
@@ -53,74 +54,67 @@ class Frontiers:
         self,
         *,
         state: FleetState,
-        fence: Fence,
-        shelf: FrontierShelf | None,
-        placing: Placing | None = None,
+        shelf: FrontierFolders | None,
+        remote: RemoteFrontiers | None = None,
     ) -> None:
-        """`placing` knows those that are elsewhere."""
-        self._placing = placing
+        """`remote` knows those that are elsewhere."""
+        self._remote = remote
         self._state = state
-        self._fence = fence
         self._shelf = shelf
-        self._served: dict[str, Served] = {}
+        self._served: dict[str, FrontierSession] = {}
         self._opening = NamedLocks()
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._leads = False
         self._last: dict[str, FrontierCounts] = {}
         """Of those that were closed."""
 
-    async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
-        """Do what an execution of the node asks. Raises `Busy` while another master leads, and
-        `StoreUnavailable` when the disk does not do what it should: then ask again."""
-        lease = await self._fence.lease(node_id, call)
-        if lease is None:
-            return _stale(call.execution_id, node_id)
+    async def answer(self, call: ServiceCall) -> ServiceResponse:
+        """Do what an execution asks of the frontier of its crawl. Raises `Busy` while another
+        master leads, and `StoreUnavailable` when the disk fails: then the node asks again."""
+        task, execution_id = call.lease.task, call.execution_id
         try:
-            asked = frontier_codec.talk_in(call.data)
+            asked = frontier_codec.request_in(call.data)
             if problem := frontier_limits.problem_of(asked):
-                return FrontierReply(standing=Standing.REFUSED, message=problem)
-            if (placing := self._placing) is not None:
-                elsewhere = await self._ask_elsewhere(placing, lease.task, call, asked)
+                return refused(problem)
+            if (remote := self._remote) is not None:
+                elsewhere = await self._ask_elsewhere(remote, task, execution_id, asked)
                 if elsewhere is not None:
-                    return elsewhere
-            async with self._using(lease.task) as served:
-                told = await served.answer(call.execution_id, asked)
-            if any(isinstance(each, said.Discard) for each in asked.asks):
-                await self._discard(crawl_of(lease.task), call.execution_id)
-            return FrontierReply(
-                standing=Standing.DONE, data=frontier_codec.answer_to(call.data, told)
-            )
+                    return ServiceResponse(data=frontier_codec.written(elsewhere))
+            async with self._using(task) as served:
+                told = await served.answer(execution_id, asked)
+            if any(isinstance(each, wire.Discard) for each in asked.asks):
+                await self._discard(crawl_of(task), execution_id)
+            return ServiceResponse(data=frontier_codec.answer_to(call.data, told))
         except (frontier_codec.Unreadable, ConfigError, Refused) as error:
-            return FrontierReply(standing=Standing.REFUSED, message=str(error))
-        except Gone:
-            return _stale(call.execution_id, node_id)
+            return refused(str(error))
+        except ExecutionEnded:
+            return refused(f"{execution_id} has ended")
 
     async def _ask_elsewhere(
-        self, placing: Placing, task: Task, call: FrontierCall, asked: Talk
+        self, remote: RemoteFrontiers, task: Task, execution_id: str, asked: FrontierRequest
     ) -> FrontierReply | None:
         """Answer what is asked about a frontier that may be on another server; `None` for all that
         a frontier is asked itself."""
         answer: Any = None
         match asked.asks:
-            case [said.Place()]:
-                answer = await placing.place(task, call.execution_id)
-            case [said.Lost() as lost]:
-                await placing.lost(task, lost.epoch, lost.why)
-            case [said.Discard()] if await placing.has(crawl_of(task)):
-                await self._discard(crawl_of(task), call.execution_id)
+            case [wire.Place()]:
+                answer = await remote.place(task, execution_id)
+            case [wire.Lost() as lost]:
+                await remote.lost(task, lost.epoch, lost.why)
+            case [wire.Discard()] if await remote.has(crawl_of(task)):
+                await self._discard(crawl_of(task), execution_id)
             case _:
                 return None
-        told = Told(life=0, counts=NOTHING, answers=[frontier_codec.raw(answer)])
-        return FrontierReply(standing=Standing.DONE, data=frontier_codec.written(told))
+        return FrontierReply(life=0, counts=NOTHING, answers=[frontier_codec.raw(answer)])
 
     @asynccontextmanager
-    async def reading(self, task: Task) -> AsyncIterator[Knowing]:
+    async def reading(self, task: Task) -> AsyncIterator[UrlRecords]:
         """What knows the URLs of a crawl, whether it runs or not; raises `NotFound` when there is
         nothing, and `Busy` while another master leads, or while too many others are read. What is
         opened for a reader takes memory by its URLs: only a few are open at a time, whoever
         reads."""
-        if self._placing is not None and await self._placing.has(crawl_of(task)):
-            async with self._placing.reading(task) as knowing:
+        if self._remote is not None and await self._remote.has(crawl_of(task)):
+            async with self._remote.reading(task) as knowing:
                 yield knowing
             return
         if self._shelf is None or not await self._shelf.has(crawl_of(task)):
@@ -158,12 +152,12 @@ class Frontiers:
         """Whether this master has the frontiers."""
         return self._leads
 
-    def opened(self, crawl_id: str) -> ToldFrontier | None:
+    def opened(self, crawl_id: str) -> ObservableFrontier | None:
         """The frontier of a crawl that somebody works with now."""
         served = self._served.get(crawl_id)
         if served is not None and not served.is_closed:
             return served.frontier
-        return None if self._placing is None else self._placing.opened(crawl_id)
+        return None if self._remote is None else self._remote.opened(crawl_id)
 
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
         """How far a frontier has come that is, or was, open here."""
@@ -172,7 +166,7 @@ class Frontiers:
             return served.counts
         if (last := self._last.get(crawl_id)) is not None:
             return last
-        return None if self._placing is None else self._placing.last_counts(crawl_id)
+        return None if self._remote is None else self._remote.last_counts(crawl_id)
 
     async def run(self) -> None:
         """Have frontiers, for as long as this master leads."""
@@ -199,8 +193,8 @@ class Frontiers:
         """The crawl is gone, and so is its frontier."""
         if self._shelf is not None:
             await self._close(crawl_id)
-            if self._placing is not None:
-                await self._placing.discard(crawl_id)
+            if self._remote is not None:
+                await self._remote.discard(crawl_id)
             self._last.pop(crawl_id, None)
             await self._shelf.remove(crawl_id)
 
@@ -210,7 +204,7 @@ class Frontiers:
             await self.remove(crawl_id)
 
     @asynccontextmanager
-    async def _using(self, task: Task) -> AsyncIterator[Served]:
+    async def _using(self, task: Task) -> AsyncIterator[FrontierSession]:
         crawl_id = crawl_of(task)
         served = self._served.get(crawl_id)
         if served is None:
@@ -223,12 +217,12 @@ class Frontiers:
             served.users -= 1
             served.asked_at = asyncio.get_running_loop().time()
 
-    async def _open(self, crawl_id: str, task: Task) -> Served:
+    async def _open(self, crawl_id: str, task: Task) -> FrontierSession:
         if self._shelf is None:
             raise Refused("this master keeps no frontiers; say `frontier: node` in the crawl")
         if not self._leads:
             raise Busy("another master leads, and has the frontiers of crawls; ask that one")
-        if self._placing is not None and await self._placing.has(crawl_id):
+        if self._remote is not None and await self._remote.has(crawl_id):
             raise Refused(
                 f"the frontier of {crawl_id} is in Redis, and none is begun beside it: this "
                 "attempt asked for it elsewhere; the next one is told where it is"
@@ -236,15 +230,15 @@ class Frontiers:
         frontier = self._shelf.frontier(crawl_id, _rules(task))
         receipts = await frontier.open()
         steps = {
-            name.removeprefix(said.STEP): int(number)
+            name.removeprefix(wire.STEP): int(number)
             for name, number in receipts.items()
-            if name.startswith(said.STEP)
+            if name.startswith(wire.STEP)
         }
         if not self._leads:
             await frontier.close()
             raise Busy("another master leads now; ask that one")
         log.info("frontier opened", task_id=crawl_id, life=frontier.life)
-        served = self._served[crawl_id] = Served(
+        served = self._served[crawl_id] = FrontierSession(
             frontier,
             steps=steps,
             is_living=lambda id: id in self._state.leases,
@@ -283,9 +277,3 @@ def _rules(task: Task) -> FrontierRules:
         return rules_of(msgspec.json.decode(task.parameters, type=CrawlParameters))
     except msgspec.DecodeError as error:
         raise Refused(f"the parameters of {task.id} are not those of a crawl: {error}") from error
-
-
-def _stale(execution_id: str, node_id: str) -> FrontierReply:
-    return FrontierReply(
-        standing=Standing.STALE, message=f"{execution_id} is not held by {node_id}"
-    )

@@ -8,13 +8,21 @@ the next leader goes on wherever this one died.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
+import msgspec
+
 from crawlfleet.control.named_locks import NamedLocks
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.core.crawls.shared_crawl import at_work, crawl_of, wants_server
+from crawlfleet.core.crawls.shared_crawl import (
+    at_work,
+    counted_in,
+    crawl_of,
+    rules_of,
+    wants_server,
+)
 from crawlfleet.errors import (
     Busy,
     ConfigError,
@@ -24,21 +32,28 @@ from crawlfleet.errors import (
     OutputUnavailable,
     StoreUnavailable,
 )
-from crawlfleet.features.crawls.placed_crawl import PlacedCrawl, parameters_of
-from crawlfleet.features.crawls.placed_crawls import RESTORING, TO_SET, PlacedCrawls
 from crawlfleet.model.crawl.frontier import FrontierCounts
-from crawlfleet.model.crawl.frontier_place import PlaceState
+from crawlfleet.model.crawl.frontier_place import FrontierPlace, PlaceState
+from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.task import TERMINAL, Task
-from crawlfleet.model.wire.frontier import Placed
-from crawlfleet.ports.frontier.frontier import Knowing
-from crawlfleet.ports.frontier.kept import FrontierShelf
-from crawlfleet.ports.frontier.server import FrontierServer, RemoteFrontier
+from crawlfleet.model.wire.frontier import FrontierLocation
+from crawlfleet.ports.frontier.frontier import UrlRecords
+from crawlfleet.ports.frontier.host import (
+    Checkpoint,
+    FrontierFolders,
+    FrontierServer,
+    RemoteFrontier,
+)
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
+ANSWER_S: Final = 3.0
+EPOCH_BYTES: Final = 16
+RESTORING: Final = "the frontier of this crawl is being restored from its checkpoint"
+TO_SET: Final = "set `frontier` at the masters to the URL of a Redis, such as redis://host:6379/0"
 CRAWL: Final = "web_crawl"
 """The address and its password are for tasks of this type alone."""
 LOOK_EVERY_S: Final = 1.0
@@ -51,7 +66,256 @@ LOOK_FOR_OTHERS_S: Final = 60.0
 """How often to look for crawls that ended while no master could reach their server."""
 
 
-class Placing:
+class RemoteCrawl:
+    """One crawl on the server."""
+
+    def __init__(self, id: str, checkpoint: Checkpoint) -> None:
+        self.id = id
+        self.checkpoint = checkpoint
+        self.frontier: RemoteFrontier | None = None
+        self.counts: FrontierCounts | None = None
+        self.restoring: asyncio.Task[None] | None = None
+        self.asked: set[str] = set()
+        """Executions that asked this master where it is: none of them works elsewhere."""
+        self.waits_to_move = False
+        self.readers = 0
+        """Of people's questions that are being answered: it is not closed under them."""
+        self.saved_at = 0.0
+        self.not_before = 0.0
+
+    @property
+    def place(self) -> FrontierPlace:
+        assert self.checkpoint.place is not None, "written before anything else"
+        return self.checkpoint.place
+
+    def is_restoring(self) -> bool:
+        """Whether it is being restored now. Whoever had that begun may have left before the end."""
+        restoring = self.restoring
+        if restoring is None or not restoring.done():
+            return restoring is not None
+        self.restoring = None
+        if not restoring.cancelled() and (error := restoring.exception()) is not None:
+            log.warning("a frontier was not restored", task_id=self.id, error=str(error))
+        return False
+
+    async def put(self, state: PlaceState, *, why: str = "", partitions: int | None = None) -> None:
+        """Write down how far it has got; `partitions` once they are known."""
+        known = partitions or self.place.partitions
+        place = msgspec.structs.replace(self.place, state=state, why=why, partitions=known)
+        await self.checkpoint.put(place)
+
+    def check_move(self, server: str, living: set[str]) -> None:
+        """Raises `StoreUnavailable` while it must not be restored on that server. Who was told of
+        another one by an earlier leader may work there, and nothing that is done to this one
+        keeps it from that: it has to end first."""
+        others = living - self.asked
+        if self.place.server == server or not others:
+            return
+        why = (
+            f"the frontier of this crawl is on {self.place.server}, where {len(others)} of its "
+            f"executions may still work; it moves to {server} when they have ended"
+        )
+        if not self.waits_to_move:
+            self.waits_to_move = True
+            log.warning("a frontier waits to be moved", task_id=self.id, why=why)
+        raise StoreUnavailable(why)
+
+    async def give_up(self, why: str) -> None:
+        """It is to be restored before anybody works on it again."""
+        self.counts = None
+        await self.disconnect()
+        if self.place.state is PlaceState.BEGUN:
+            await self.put(PlaceState.LOST, why=why)
+
+    async def disconnect(self) -> None:
+        frontier, self.frontier = self.frontier, None
+        if frontier is not None:
+            await frontier.close()
+
+
+def parameters_of(task: Task) -> CrawlParameters:
+    """What was asked of the crawl. Raises `ConfigError`."""
+    try:
+        return msgspec.json.decode(task.parameters, type=CrawlParameters)
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"the parameters of {task.id} are not those of a crawl: {error}"
+        ) from error
+
+
+class RemoteCrawls:
+    """Those that this master knows, by their ids."""
+
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        system: System,
+        shelf: FrontierFolders,
+        server: FrontierServer | None,
+        output: OutputStore | None,
+    ) -> None:
+        self._state = state
+        self._system = system
+        self._shelf = shelf
+        self._server = server
+        self._output = output
+        self._crawls: dict[str, RemoteCrawl] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._crawls])
+
+    def get(self, crawl_id: str) -> RemoteCrawl | None:
+        return self._crawls.get(crawl_id)
+
+    async def known(self, crawl_id: str) -> RemoteCrawl | None:
+        """What is written down of a crawl; `None` when nothing is."""
+        crawl = self._crawls.get(crawl_id)
+        if crawl is not None or not await self._shelf.has_checkpoint(crawl_id):
+            return crawl
+        checkpoint = self._shelf.checkpoint(crawl_id)
+        await checkpoint.open()
+        if checkpoint.place is None:  # died before it was written
+            await checkpoint.close()
+            return None
+        crawl = self._crawls[crawl_id] = RemoteCrawl(crawl_id, checkpoint)
+        return crawl
+
+    async def opened(self, crawl_id: str, task: Task, execution_id: str = "") -> RemoteCrawl:
+        """The crawl, with its frontier on the server: begun, connected to, or restored. Raises
+        `StoreUnavailable` while that takes longer than one should wait for an answer."""
+        crawl = await self.known(crawl_id) or await self._begin(crawl_id, task)
+        crawl.asked.add(execution_id)
+        if crawl.is_restoring():
+            await self._restored(crawl)
+        if crawl.place.state is PlaceState.BEGINNING:
+            await self._make(crawl)
+        if crawl.place.state is PlaceState.BEGUN:
+            try:
+                frontier = await self.connected(crawl)
+                await frontier.open()  # it may have been lost since
+                return crawl
+            except FrontierLost as error:
+                await crawl.give_up(str(error))
+        crawl.check_move(self._at(crawl_id).name, at_work(self._state.leases, crawl_id))
+        await self._restored(crawl)
+        return crawl
+
+    async def connected(self, crawl: RemoteCrawl) -> RemoteFrontier:
+        """The frontier of one that was begun. Raises `FrontierLost`."""
+        if crawl.frontier is None:
+            place = crawl.place
+            frontier = self._at(crawl.id).frontier(
+                crawl.id,
+                place.rules,
+                epoch=place.epoch,
+                versions=await crawl.checkpoint.versions(),
+                partitions=place.partitions,
+            )
+            await frontier.open()
+            crawl.frontier = frontier
+        return crawl.frontier
+
+    async def take_off(self, crawl: RemoteCrawl) -> None:
+        """Remove it from the server, whatever is there of it."""
+        server, place = self._at(crawl.id), crawl.place
+        await crawl.disconnect()
+        await server.frontier(crawl.id, place.rules, epoch=place.epoch).discard()
+
+    async def close(self, crawl_id: str) -> None:
+        """Let go of what this master has of it."""
+        crawl = self._crawls.pop(crawl_id, None)
+        if crawl is not None:
+            if crawl.restoring is not None:
+                crawl.restoring.cancel()
+                await asyncio.wait([crawl.restoring])
+            with suppress(CrawlfleetError):
+                await crawl.disconnect()
+            await crawl.checkpoint.close()
+
+    async def _begin(self, crawl_id: str, task: Task) -> RemoteCrawl:
+        server = self._at(crawl_id)
+        checkpoint = self._shelf.checkpoint(crawl_id)
+        await checkpoint.open()
+        place = FrontierPlace(
+            server=server.name,
+            epoch=self._new_epoch(),
+            state=PlaceState.BEGINNING,
+            rules=rules_of(parameters_of(task)),
+        )
+        await checkpoint.put(place)
+        crawl = self._crawls[crawl_id] = RemoteCrawl(crawl_id, checkpoint)
+        return crawl
+
+    async def _make(self, crawl: RemoteCrawl) -> None:
+        """Begin it on the server. Nobody was told of its epoch so far, so that whatever went wrong
+        before, it can be done again."""
+        server, place = self._at(crawl.id), crawl.place
+        frontier = server.frontier(crawl.id, place.rules, epoch=place.epoch, anew=True)
+        await frontier.open()
+        crawl.frontier = frontier
+        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
+        log.info("frontier begun", task_id=crawl.id, server=server.name)
+
+    async def _restored(self, crawl: RemoteCrawl) -> None:
+        """Have it restored; raises `StoreUnavailable` while that takes longer than one should
+        wait for an answer."""
+        restoring = crawl.restoring
+        if restoring is None:
+            work = self._restore(crawl)
+            restoring = crawl.restoring = asyncio.create_task(work, name=f"restore {crawl.id}")
+        await asyncio.wait([restoring], timeout=ANSWER_S)
+        if not restoring.done():
+            raise StoreUnavailable(RESTORING)
+        crawl.restoring = None
+        restoring.result()
+
+    async def _restore(self, crawl: RemoteCrawl) -> None:
+        """Put the crawl on the server as the checkpoint has it. First the output is cut to what
+        the checkpoint says to be committed: what came later will be fetched again. Whoever worked
+        under the epoch before has ended with it, and its run as well."""
+        server = self._at(crawl.id)
+        log.warning(
+            "frontier is restored from its checkpoint",
+            task_id=crawl.id,
+            server=server.name,
+            why=crawl.place.why or "the crawl was stored away",
+        )
+        await self.take_off(crawl)
+        await self._cut_output(crawl)
+        # Under an epoch of its own each time: a half of it is of no use to anybody.
+        place = msgspec.structs.replace(crawl.place, epoch=self._new_epoch(), server=server.name)
+        await crawl.checkpoint.put(msgspec.structs.replace(place, state=PlaceState.LOST))
+        frontier = server.frontier(
+            crawl.id, place.rules, epoch=place.epoch, anew=True, partitions=place.partitions
+        )
+        await frontier.open()
+        try:
+            await frontier.restore(crawl.checkpoint)
+        except BaseException:
+            await frontier.close()
+            raise
+        crawl.frontier = frontier
+        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
+        log.info("frontier restored", task_id=crawl.id, server=server.name)
+
+    async def _cut_output(self, crawl: RemoteCrawl) -> None:
+        if self._output is None:
+            return
+        # A run that is not there yet needs none: nobody can commit under the old epoch any more,
+        # so that nothing of it will ever count.
+        await self._output.cut(crawl.id, counted_in(await crawl.checkpoint.receipts()))
+
+    def _at(self, crawl_id: str) -> FrontierServer:
+        if self._server is None:
+            raise ConfigError(f"the frontier of {crawl_id} is in Redis; {TO_SET}")
+        return self._server
+
+    def _new_epoch(self) -> str:
+        return self._system.entropy(EPOCH_BYTES).hex()
+
+
+class RemoteFrontiers:
     """Answers for the frontiers on one server."""
 
     def __init__(
@@ -60,7 +324,7 @@ class Placing:
         store: Store,
         state: FleetState,
         system: System,
-        shelf: FrontierShelf,
+        shelf: FrontierFolders,
         server: FrontierServer | None,
         output: OutputStore | None,
     ) -> None:
@@ -69,7 +333,7 @@ class Placing:
         self._shelf = shelf
         self._server = server
         self._leads = False
-        self._crawls = PlacedCrawls(
+        self._crawls = RemoteCrawls(
             state=state, system=system, shelf=shelf, server=server, output=output
         )
         self._turns = NamedLocks()
@@ -78,12 +342,12 @@ class Placing:
         self._stored: set[str] = set()
         """Those that have ended, as far as is known: there is nothing to look after."""
 
-    async def place(self, task: Task, execution_id: str = "") -> Placed:
+    async def place(self, task: Task, execution_id: str = "") -> FrontierLocation:
         """Where the frontier of a task's crawl is, for an execution of it. Raises `Busy` while
         another master leads."""
         crawl_id = crawl_of(task)
         if task.task_type != CRAWL:
-            return Placed()
+            return FrontierLocation()
         if not await self._shelf.has_checkpoint(crawl_id):
             parameters = parameters_of(task)
             wanted = wants_server(
@@ -92,9 +356,9 @@ class Placing:
                 has_server=self._server is not None,
             )
             if not wanted or (parameters.frontier is None and await self._shelf.has(crawl_id)):
-                return Placed()
+                return FrontierLocation()
         if self._server is None:
-            return Placed(
+            return FrontierLocation(
                 refusal="`frontier`: this crawl keeps its books in Redis, and the fleet has none; "
                 f"{TO_SET}, or submit the crawl with `frontier: master`"
             )
@@ -106,10 +370,10 @@ class Placing:
                 crawl = await self._crawls.opened(crawl_id, task, execution_id)
                 place = crawl.place
         except ConfigError as error:
-            return Placed(refusal=f"`frontier`: {error}")
+            return FrontierLocation(refusal=f"`frontier`: {error}")
         except (StoreUnavailable, OutputUnavailable) as error:
-            return Placed(wait=str(error))
-        return Placed(url=self._server.url, crawl=crawl_id, epoch=place.epoch)
+            return FrontierLocation(wait=str(error))
+        return FrontierLocation(url=self._server.url, crawl=crawl_id, epoch=place.epoch)
 
     async def lost(self, task: Task, epoch: str, why: str) -> None:
         """Somebody who works for the crawl has seen that the server lost it."""
@@ -155,7 +419,7 @@ class Placing:
         return self._last.get(crawl_id)
 
     @asynccontextmanager
-    async def reading(self, task: Task) -> AsyncIterator[Knowing]:
+    async def reading(self, task: Task) -> AsyncIterator[UrlRecords]:
         """What tells of the URLs of a crawl: the frontier, or once it was taken off the server,
         its checkpoint. Whoever works for the crawl is answered meanwhile. Raises `NotFound`,
         `Busy`, and `StoreUnavailable`, also when the crawl is taken away while it is read."""
@@ -244,7 +508,7 @@ class Placing:
             say = log.warning if isinstance(error, CrawlfleetError) else log.exception
             say("a frontier cannot be looked after", task_id=crawl_id, error=str(error))
 
-    async def _look_after(self, crawl_id: str, crawl: PlacedCrawl) -> None:
+    async def _look_after(self, crawl_id: str, crawl: RemoteCrawl) -> None:
         living = at_work(self._state.leases, crawl_id)
         if not living and await self._has_ended(crawl_id):
             if crawl.place.state is not PlaceState.STORED:
@@ -263,7 +527,7 @@ class Placing:
             crawl.saved_at = self._now()
             await frontier.save(crawl.checkpoint)
 
-    async def _store_away(self, crawl_id: str, crawl: PlacedCrawl) -> None:
+    async def _store_away(self, crawl_id: str, crawl: RemoteCrawl) -> None:
         """The crawl has ended: the checkpoint has all of it, and the server nothing any more. Who
         tries it again has it restored."""
         if crawl.place.state is PlaceState.BEGUN:
@@ -293,18 +557,18 @@ class Placing:
         return asyncio.get_running_loop().time()
 
 
-def placing_on(
-    shelf: FrontierShelf | None,
+def remote_frontiers_on(
+    shelf: FrontierFolders | None,
     *,
     store: Store,
     state: FleetState,
     system: System,
     server: FrontierServer | None,
     output: OutputStore | None,
-) -> Placing | None:
+) -> RemoteFrontiers | None:
     """Who answers for frontiers whose checkpoints are on that shelf; nobody where there is none."""
     if shelf is None:
         return None
-    return Placing(
+    return RemoteFrontiers(
         store=store, state=state, system=system, shelf=shelf, server=server, output=output
     )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from crawlfleet.control.leases.execution_orders import ExecutionOrders
-from crawlfleet.control.leases.fence import Fence
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.crawls.figures import counted, together
@@ -36,7 +36,8 @@ from crawlfleet.model.crawl.figures import CrawlFigures, ToldFigures
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import Execution, Shard, Task, TaskStatus
 from crawlfleet.model.wire.node_protocol import NoteBatch, NoteReply
-from crawlfleet.model.wire.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
+from crawlfleet.model.wire.output import MAX_SEGMENT_BYTES, SegmentReply, SegmentUpload
+from crawlfleet.model.wire.services import ServiceResponse, answered, refused
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.store_archive import RESTORED_STORE
@@ -85,11 +86,9 @@ class Crawls:
         system: System,
         tasks: Tasks,
         execution_orders: ExecutionOrders,
-        fence: Fence,
         frontiers: Frontiers,
         output: OutputStore | None,
     ) -> None:
-        self._fence = fence
         self._frontiers = frontiers
         self._store = store
         self._state = state
@@ -108,35 +107,30 @@ class Crawls:
             raise OutputUnavailable("this master keeps no output of crawls; name a `sinks` entry")
         return self._output
 
-    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
-        """Keep a segment of an execution that the node holds; the same again changes nothing."""
-        lease = await self._fence.lease(node_id, upload)
-        if lease is None:
-            return SegmentReply(
-                verdict=Verdict.STALE, message=f"{upload.execution_id} is not held by {node_id}"
+    async def store_segment(self, call: ServiceCall) -> ServiceResponse:
+        """Store a segment of an execution's output durably; the same again changes nothing."""
+        upload: SegmentUpload = call.payload
+        if len(call.data) > MAX_SEGMENT_BYTES:
+            return refused(
+                f"a segment may have {MAX_SEGMENT_BYTES:,} bytes, this one has {len(call.data):,}"
             )
-        if len(upload.data) > MOST_SEGMENT_BYTES:
-            return SegmentReply(
-                verdict=Verdict.STALE,
-                message=f"a segment may have {MOST_SEGMENT_BYTES:,} bytes, this one has "
-                f"{len(upload.data):,}",
-            )
-        execution = lease.execution
+        execution = call.lease.execution
         try:
             await self.output.append(
-                crawl_of(lease.task),
+                crawl_of(call.lease.task),
                 execution.token,
                 execution.id,
                 upload.stream,
                 upload.segment,
-                upload.data,
+                call.data,
             )
         except RunEnded as error:
-            return SegmentReply(verdict=Verdict.STALE, message=str(error), is_ended=True)
+            ended = answered(SegmentReply(is_ended=True))
+            return msgspec.structs.replace(ended, refusal=str(error))
         except OutputUnavailable as error:
             log.error("output not kept", task_id=execution.task_id, error=str(error))
-            return SegmentReply(verdict=Verdict.FULL, message=str(error))
-        return SegmentReply(verdict=Verdict.KEPT)
+            return refused(str(error), may_retry=True)
+        return answered(SegmentReply())
 
     async def hear(self, batch: NoteBatch, reply: NoteReply) -> None:
         """Take figures and answers out of notes that were taken."""

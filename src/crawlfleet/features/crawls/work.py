@@ -7,8 +7,8 @@ from crawlfleet.core.crawls.figures import part_of
 from crawlfleet.core.crawls.shared_crawl import crawl_of
 from crawlfleet.errors import Busy, FrontierLost, LedgerUnavailable, StoreUnavailable
 from crawlfleet.features.crawls import rules
-from crawlfleet.features.crawls.execution_requests import Inquiries
 from crawlfleet.features.crawls.frontiers import Frontiers
+from crawlfleet.features.crawls.ledger import LedgerService
 from crawlfleet.features.crawls.service import Crawls
 from crawlfleet.features.crawls.work_views import (
     MAX_HOSTS,
@@ -41,13 +41,13 @@ class CrawlWorkers:
         state: FleetState,
         crawls: Crawls,
         frontiers: Frontiers,
-        inquiries: Inquiries,
+        ledger: LedgerService,
     ) -> None:
         self._store = store
         self._state = state
         self._crawls = crawls
         self._frontiers = frontiers
-        self._inquiries = inquiries
+        self._ledger = ledger
 
     async def of(self, task: Task, *, project_id: str | None) -> CrawlWork:
         """Of a crawl. Who may see one project only (`project_id`) is told of those of others that
@@ -133,7 +133,7 @@ class CrawlWorkers:
             for id, lease in self._state.leases.items()
         }
         try:
-            page = await self._inquiries.browse()
+            page = await self._ledger.browse()
         except Busy:
             return [], ELSEWHERE
         except LedgerUnavailable:

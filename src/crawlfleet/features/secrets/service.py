@@ -7,7 +7,7 @@ task declares it; nothing else ever reads it.
 from collections.abc import Callable, Sequence
 
 from crawlfleet.control.access.projects import Projects
-from crawlfleet.control.leases.fence import Fence
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version
 from crawlfleet.errors import Conflict, NotFound
@@ -17,12 +17,11 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.secret import (
     MOST_OF_PROJECT,
     Secret,
-    SecretCall,
-    SecretReply,
     SecretRequest,
     secret_id,
 )
 from crawlfleet.model.settings import TaskSettings
+from crawlfleet.model.wire.services import ServiceResponse, answered, refused
 from crawlfleet.ports.seal import Seal, Unsealable
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -39,7 +38,6 @@ class Secrets:
         store: Store,
         state: FleetState,
         system: System,
-        fence: Fence,
         projects: Projects,
         settings: TaskSettings,
         seal: Seal | None,
@@ -47,7 +45,6 @@ class Secrets:
         self._store = store
         self._state = state
         self._system = system
-        self._fence = fence
         self._projects = projects
         self._settings = settings
         self._seal = seal
@@ -104,22 +101,20 @@ class Secrets:
         """The names of the secrets that these projects have."""
         return {id: {each.name for each in await self._of(id)} for id in dict.fromkeys(projects)}
 
-    async def give(self, node_id: str, call: SecretCall) -> SecretReply:
-        """The secrets of an execution that the node holds, and no others."""
-        lease = await self._fence.lease(node_id, call)
-        if lease is None:
-            return SecretReply(refusal=f"{call.execution_id} is not held by {node_id}")
+    async def give(self, call: ServiceCall) -> ServiceResponse:
+        """The values of the secrets that the task of an execution declares, by name."""
+        task = call.lease.task
         values: dict[str, str] = {}
-        for name in lease.task.secrets:
-            id = secret_id(lease.task.project_id, name)
+        for name in task.secrets:
+            id = secret_id(task.project_id, name)
             found = await self._store.get(SECRETS, id)
             if found is None or not found.sealed:
-                return SecretReply(refusal=f"there is no secret {name} any more; set it again")
+                return refused(f"there is no secret {name} any more; set it again")
             try:
                 values[name] = self._sealing.open(found.sealed, id)
             except Unsealable as error:
-                return SecretReply(refusal=f"the secret {name} cannot be read: {error}")
-        return SecretReply(values=values)
+                return refused(f"the secret {name} cannot be read: {error}")
+        return answered(values)
 
     @property
     def _sealing(self) -> Seal:

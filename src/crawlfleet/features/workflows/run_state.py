@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.text.nesting import MAX_MESSAGE_NESTING, is_too_deep
 from crawlfleet.features.workflows.model import Run, RunStatus, RunStep, StepStatus
 from crawlfleet.features.workflows.rules import runs
 from crawlfleet.features.workflows.rules.engine import RunProgress
@@ -33,6 +34,16 @@ class _Result(msgspec.Struct):
 
     data: Any = None
     metrics: dict[str, float] = {}
+
+
+def _read_result(result: msgspec.Raw) -> _Result | str:
+    """The result of a task, or why it cannot be read: a worker may send any JSON."""
+    if is_too_deep(bytes(result), MAX_MESSAGE_NESTING):
+        return "it is nested too deep"
+    try:
+        return msgspec.json.decode(result, type=_Result)
+    except msgspec.DecodeError as error:
+        return str(error)
 
 
 class RunState:
@@ -250,14 +261,13 @@ class RunState:
             for task in tasks:
                 if task.status is TaskStatus.COMPLETED and task.result is not None:
                     size += len(memoryview(task.result))
-                    # A worker may send any JSON: numbers or depths that nobody can hold.
-                    try:
-                        results[task.id] = msgspec.json.decode(task.result, type=_Result)
-                    except (msgspec.DecodeError, RecursionError) as error:
+                    read = _read_result(task.result)
+                    if isinstance(read, str):
                         return (
-                            f"the result of {name} cannot be read: {error}; let {task.id} send "
+                            f"the result of {name} cannot be read: {read}; let {task.id} send "
                             "numbers and depths that others can read"
                         )
+                    results[task.id] = read
             if size > MAX_READ:
                 return (
                     f"the results of {name} come to more than {MAX_READ} bytes; keep them in a "

@@ -1,4 +1,4 @@
-"""What a node's health is judged by."""
+"""Conditions and effects of the health of nodes."""
 
 from typing import Annotated
 
@@ -9,20 +9,20 @@ from crawlfleet.model.settings.ranges import Count, Delay, Seconds, Share
 
 
 class HealthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a node's health is judged by."""
+    """Conditions and effects of the health of nodes."""
 
     cpu_limit: Annotated[
         Share,
         Meta(
-            description="A node that is busier is unhealthy: it gets no new work unless it has "
-            "none; 1 for no limit."
+            description="A node with a higher CPU usage is unhealthy: it gets no new work "
+            "unless it has none; 1 for no limit."
         ),
     ] = 0.9
     memory_limit: Annotated[
         Share,
         Meta(
-            description="A node that uses more of its memory is unhealthy: it gets no new work; "
-            "1 for no limit."
+            description="A node with a higher memory usage is unhealthy: it gets no new work;"
+            " 1 for no limit."
         ),
     ] = 0.95
     disk_free_mb: Annotated[
@@ -36,47 +36,47 @@ class HealthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     error_rate_limit: Annotated[
         Share,
         Meta(
-            description="A node is degraded when a larger share of its executions fails; 1 for no "
-            "limit."
+            description="A node is degraded when a larger share of its executions fails; 1 "
+            "for no limit."
         ),
     ] = 0.5
     latency_limit_s: Annotated[
         Seconds,
         Meta(
-            description="A node is degraded when executions begin so late after they were given "
-            "to it."
+            description="A node is degraded when its executions start this long after their "
+            "assignment."
         ),
     ] = 5.0
     clock_skew_limit_s: Annotated[
         Seconds,
-        Meta(description="A node is degraded when its clock differs by so much from the master's."),
+        Meta(
+            description="A node is degraded when its clock differs by this much from the master's."
+        ),
     ] = 30.0
     sustain_s: Annotated[
-        Delay, Meta(description="A limit has to be passed for so long before it counts.")
+        Delay, Meta(description="How long a limit must be exceeded before it counts.")
     ] = 15.0
     recover_s: Annotated[
         Delay,
         Meta(
-            description="A node is well again when a reading was inside its limit, by a tenth of "
-            "it, for so long."
+            description="A node is healthy again when a value was inside its limit, by a "
+            "tenth of it, for this time."
         ),
     ] = 10.0
     window_s: Annotated[
-        Seconds, Meta(description="How far back errors and latency are looked at.")
+        Seconds, Meta(description="The time over which errors and latency are measured.")
     ] = 300.0
     least_ended: Annotated[
         Count,
-        Meta(description="With fewer executions in that time, errors and latency say nothing."),
+        Meta(description="With fewer executions in that time, errors and latency do not count."),
     ] = 10
     probe_interval_s: Annotated[
         Seconds,
-        Meta(description="How often the health endpoints of nodes that advertise one are asked."),
+        Meta(description="The interval of probes of nodes that advertise a health endpoint."),
     ] = 10.0
-    probe_timeout_s: Annotated[
-        Seconds, Meta(description="How long a health endpoint may take to answer.")
-    ] = 2.0
+    probe_timeout_s: Annotated[Seconds, Meta(description="The timeout of a probe.")] = 2.0
     probe_failures: Annotated[
-        Count, Meta(description="A node is unreachable when so many probes failed in a row.")
+        Count, Meta(description="A node is unreachable after this many failed probes in a row.")
     ] = 3
     probe_loopback: Annotated[
         bool | None,
@@ -88,14 +88,14 @@ class HealthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     release_unreachable_s: Annotated[
         Delay,
         Meta(
-            description="The work of a node that was unreachable for so long goes back to the "
-            "queue; 0 for never."
+            description="The work of a node that was unreachable for this time goes back to "
+            "the queue; 0 for never."
         ),
     ] = 60.0
     release_unhealthy_s: Annotated[
         Delay,
         Meta(
-            description="The work of a node that was unhealthy for so long goes back to the "
-            "queue, unless CPU is all that is wrong; 0 for never."
+            description="The work of a node that was unhealthy for this time goes back to the"
+            " queue, unless CPU is the only condition; 0 for never."
         ),
     ] = 0.0

@@ -9,7 +9,7 @@ from crawlfleet.model.settings.ranges import Count, Days
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long finished things are kept, in days; zero keeps them for ever."""
+    """How long finished work is kept, in days; zero keeps it for ever."""
 
     tasks_days: Annotated[
         Days, Meta(description="How long a finished task is kept; 0 for ever.")
@@ -22,15 +22,15 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         float,
         Meta(
             ge=0,
-            description="How large the logs of all executions together may become; then the "
-            "oldest lines go first. 0 without limit.",
+            description="The largest size of the logs of all executions together; beyond it "
+            "the oldest lines are removed. 0 for no limit.",
         ),
     ] = 2000.0
     history_days: Annotated[
         Days,
         Meta(
-            description="How long a node's history is kept; each heartbeat for an hour, means "
-            "of a minute for a day, means of an hour for so long. 0 for ever."
+            description="How long a node's history is kept: each heartbeat for an hour, means"
+            " of a minute for a day, means of an hour for this time. 0 for ever."
         ),
     ] = 31.0
     nodes_days: Annotated[
@@ -43,7 +43,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     schedules_days: Annotated[
         Days,
         Meta(
-            description="How long it is kept what a schedule did, and a schedule that was removed; "
+            description="How long the history of a schedule is kept, and a removed schedule; "
             "0 for ever."
         ),
     ] = 90.0
@@ -53,28 +53,28 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ] = 90.0
     usage_days: Annotated[
         Days,
-        Meta(description="How long it is kept what a project used in an hour; 0 for ever."),
+        Meta(description="How long the hourly usage of projects is kept; 0 for ever."),
     ] = 400.0
     quality_days: Annotated[
         Days,
-        Meta(description="How long it is kept what was measured of a task's items; 0 for ever."),
+        Meta(description="How long the measurement of a task's items is kept; 0 for ever."),
     ] = 365.0
     quality_runs: Annotated[
         int,
         Meta(
             ge=1,
             le=10_000,
-            description="Of how many runs of a series that is kept; those that are held stay.",
+            description="How many measured runs of a series are kept; held runs always stay.",
         ),
     ] = 100
     deliveries_days: Annotated[
         Days,
         Meta(
-            description="How long a delivery is kept that has arrived or was given up, and a "
-            "webhook that was removed; 0 for ever."
+            description="How long a delivery is kept after it arrived or was given up, and a "
+            "removed webhook; 0 for ever."
         ),
     ] = 7.0
     step: Annotated[
         Count,
-        Meta(description="Remove at most so many at once, so that nobody waits for the broom."),
+        Meta(description="The most rows to remove at once, so that nothing waits for it."),
     ] = 500

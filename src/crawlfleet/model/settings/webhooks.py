@@ -1,4 +1,4 @@
-"""How others are told of what happens."""
+"""Sending of webhooks."""
 
 from typing import Annotated, Literal
 
@@ -9,44 +9,50 @@ from crawlfleet.model.settings.ranges import Count, Seconds
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How others are told of what happens."""
+    """Sending of webhooks."""
 
     allow_private: Annotated[
         bool,
         Meta(
-            description="Whether webhooks may lead to loopback, private and link-local addresses "
-            "and those of the master itself; never to a cloud's metadata service."
+            description="Whether webhooks may lead to loopback, private and link-local "
+            "addresses and those of the master itself; never to a metadata "
+            "service of a cloud."
         ),
     ] = False
     timeout_s: Annotated[
-        Seconds, Meta(description="How long a receiver may take for its whole answer.")
+        Seconds, Meta(description="The timeout of a request to a receiver, including its answer.")
     ] = 10.0
     max_attempts: Annotated[
-        Count, Meta(description="After so many attempts a delivery is given up.")
+        Count, Meta(description="A delivery is given up after this many attempts.")
     ] = 30
     first_retry_s: Annotated[
-        Seconds, Meta(description="The wait after the first failure; each further one is doubled.")
+        Seconds,
+        Meta(description="The wait after the first failure; it doubles with each further one."),
     ] = 2.0
     longest_retry_s: Annotated[Seconds, Meta(description="The longest such wait.")] = 900.0
     progress_s: Annotated[
         Seconds,
-        Meta(description="A task with a call-back is told of at most so often while it gets on."),
+        Meta(
+            description="The shortest time between two progress reports of a task with a call-back."
+        ),
     ] = 10.0
     most_waiting: Annotated[
         Count,
         Meta(
-            description="A webhook for which so many deliveries wait is stopped: nothing more is "
-            "kept for it until it is resumed. Of call-backs so many wait for each receiver; ends "
-            "of tasks beyond that are dead letters."
+            description="A webhook with this many waiting deliveries is full: no more are "
+            "kept until it is resumed. For call-backs the limit applies to each "
+            "receiver; ends of tasks beyond it are dead letters."
         ),
     ] = 50_000
 
 
 class MailSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The server that letters to people are handed to."""
+    """The server for e-mails."""
 
-    host: Annotated[str, Meta(description="Its name or address; no letters when empty.")] = ""
-    port: Annotated[int, Meta(ge=1, le=65535, description="Its port.")] = 587
+    host: Annotated[
+        str, Meta(description="The name or address of the server; no e-mails when empty.")
+    ] = ""
+    port: Annotated[int, Meta(ge=1, le=65535, description="The port of the server.")] = 587
     security: Annotated[
         Literal["starttls", "tls", "none"],
         Meta(
@@ -54,9 +60,11 @@ class MailSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "is for a server on this machine."
         ),
     ] = "starttls"
-    user: Annotated[str, Meta(description="The name to sign in with; not at all when empty.")] = ""
-    password: Annotated[str, Meta(description="The password to sign in with.")] = ""
-    sender: Annotated[str, Meta(description="From whom letters are.")] = "crawlfleet@localhost"
+    user: Annotated[str, Meta(description="The user name; without authentication when empty.")] = ""
+    password: Annotated[str, Meta(description="The password of the user.")] = ""
+    sender: Annotated[str, Meta(description="The sender address of e-mails.")] = (
+        "crawlfleet@localhost"
+    )
     timeout_s: Annotated[
-        Seconds, Meta(description="How long each step of handing over a letter may take.")
+        Seconds, Meta(description="The timeout of each step of sending an e-mail.")
     ] = 20.0

@@ -6,7 +6,6 @@ step's number is committed with it, so that a master that was killed in between 
 """
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -79,7 +78,7 @@ class Discard(Ask, frozen=True, kw_only=True):
 
 
 class Place(Ask, frozen=True, kw_only=True):
-    """Where is the frontier? Asked before all else, and alone; answered by `Placed`."""
+    """Where is the frontier? Asked before all else, and alone; answered by `FrontierLocation`."""
 
 
 class Lost(Ask, frozen=True, kw_only=True):
@@ -94,7 +93,7 @@ AnyAsk = (
 )
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FrontierLocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the frontier of a crawl is: with the master that tells this, unless it says more."""
 
     url: str = ""
@@ -109,10 +108,12 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it cannot be had, and what to do."""
 
     def __repr__(self) -> str:
-        return f"Placed(crawl={self.crawl!r}, wait={self.wait!r}, refusal={self.refusal!r})"
+        return (
+            f"FrontierLocation(crawl={self.crawl!r}, wait={self.wait!r}, refusal={self.refusal!r})"
+        )
 
 
-class Talk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FrontierRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked at once, to be done in order."""
 
     asks: Sequence[AnyAsk] = ()
@@ -121,7 +122,7 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     are none. In another one nothing is done, and they have to be reclaimed first."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class FrontierReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answers."""
 
     life: int
@@ -133,30 +134,3 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """So many hosts the execution should give back: others have less than their share."""
     answers: Sequence[msgspec.Raw] | None = None
     """`None` when nothing was done, since the frontier is in another life."""
-
-
-class Standing(StrEnum):
-    """How the master takes what was asked."""
-
-    DONE = "done"
-    STALE = "stale"
-    """The execution is over, or another owns the task."""
-    REFUSED = "refused"
-    """It cannot be done, and never will."""
-
-
-class FrontierCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node asks the frontier of a crawl for one of its executions."""
-
-    session_id: str
-    execution_id: str
-    token: int
-    data: bytes
-    """A `Talk`."""
-
-
-class FrontierReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    standing: Standing
-    message: str = ""
-    data: bytes = b""
-    """What was told."""

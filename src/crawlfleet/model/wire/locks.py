@@ -10,7 +10,7 @@ LONGEST_LEASE_S: Final = 3600.0
 MOST_NAME_CHARS: Final = 200
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class LockHold(msgspec.Struct, frozen=True, kw_only=True):
     """The right to a name, for a while."""
 
     name: str
@@ -22,7 +22,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """For how long from when it was asked for; a renewal begins it anew."""
 
 
-class Occupied(msgspec.Struct, frozen=True, kw_only=True):
+class LockOccupied(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody else has it."""
 
     holder: str
@@ -37,7 +37,7 @@ class LockVerb(StrEnum):
     RELEASE = "release"
 
 
-class LockAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LockRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an execution wants of a lock; may be said again when no answer came."""
 
     verb: LockVerb
@@ -49,7 +49,7 @@ class LockAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the hold to renew or release."""
 
 
-class LockTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LockReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came of it."""
 
     done: bool

@@ -9,7 +9,6 @@ of their runs count, each as far as it says itself, or as another run says of it
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
@@ -22,11 +21,11 @@ SINKS: Final[Mapping[str, Stream]] = MappingProxyType(
     {"fleet:items": "items", "fleet:pages": "pages"}
 )
 """The streams as places of sinks, and as the names of their receipts."""
-MOST_SEGMENT_BYTES: Final = 1_000_000
+MAX_SEGMENT_BYTES: Final = 1_000_000
 """Of the data of one segment, packed."""
-MOST_UNPACKED_BYTES: Final = 16_000_000
+MAX_UNPACKED_BYTES: Final = 16_000_000
 """Of the same data, unpacked."""
-MOST_COLUMNS: Final = 2_000
+MAX_COLUMNS: Final = 2_000
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +58,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     earlier: tuple[Run, ...] = ()
     """Only of the first one: the runs of earlier attempts that this one goes on from. Of a run that
     is `shared`, what the first and the last segment know of other runs."""
-    columns: Annotated[tuple[str, ...], Meta(max_length=MOST_COLUMNS)] = ()
+    columns: Annotated[tuple[str, ...], Meta(max_length=MAX_COLUMNS)] = ()
     """Only of the first one: every field that an item can have, in order."""
     kinds: bool = False
     """Only of the first one: whether the crawl has items of several kinds."""
@@ -68,36 +67,18 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SegmentUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node hands over a segment of one of its executions."""
+    """A request to the service `output`: take over a segment, whose data is packed by zlib."""
 
-    session_id: str
-    execution_id: str
-    token: int
     segment: Segment
     stream: Stream = "items"
-    data: bytes = b""
-    """Packed by zlib."""
-
-
-class Verdict(StrEnum):
-    """What became of a segment."""
-
-    KEPT = "kept"
-    """Durable now, or before: the crawl may commit."""
-    FULL = "full"
-    """There is no room now; send it again later."""
-    STALE = "stale"
-    """The execution is over, or another owns the task: nothing more is taken of it."""
 
 
 class SegmentReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The master's answer to a segment."""
+    """The master has the segment durably, unless the response has a refusal."""
 
-    verdict: Verdict
-    message: str = ""
     is_ended: bool = False
-    """With `stale`: whether the run was ended by others, who have settled what counts of it. The
-    execution did nothing wrong, and the next one goes on."""
+    """With a refusal: whether others ended this run and settled which of its output counts. The
+    execution did nothing wrong; it ends, and the next attempt goes on."""
 
 
 class OutputSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     of them."""
 
 
-class Want(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WindowRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Requests wait for all of these keys at once."""
 
     host: str
@@ -52,10 +52,10 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class LedgerAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LedgerRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that an engine has to say; returns and pauses count before wants."""
 
-    wants: tuple[Want, ...] = ()
+    wants: tuple[WindowRequest, ...] = ()
     returns: tuple[Return, ...] = ()
     pauses: tuple[Pause, ...] = ()
     longest_s: float = 60.0
@@ -89,7 +89,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the host is left alone by everybody until then."""
 
 
-class LedgerTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LedgerReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer."""
 
     windows: tuple[Window, ...] = ()

@@ -13,7 +13,7 @@ from crawlfleet.model.crawl.frontier import (
 )
 
 
-class Knowing(Protocol):
+class UrlRecords(Protocol):
     """Whoever can tell of the URLs of a crawl."""
 
     async def record(self, id: int) -> UrlRecord | None:
@@ -21,7 +21,7 @@ class Knowing(Protocol):
         ...
 
 
-class Frontier(Knowing, Protocol):
+class Frontier(UrlRecords, Protocol):
     """Queues by host, leased in portions, changed by atomic commits.
 
     Every method may raise `StoreUnavailable`; after `commit` raised, it is wholly there or

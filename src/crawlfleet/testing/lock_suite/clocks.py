@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import LockLost
-from crawlfleet.model.wire.locks import Occupied
+from crawlfleet.model.wire.locks import LockOccupied
 from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import LockHarness, held_by, must_take, on_locks
 
@@ -32,7 +32,7 @@ class ClockTests(LockHarness):
         old = await must_take(locks, "dead", 1.0)
         self.leap(folder, -HOUR_S)
         found = await locks.take("door", "b", 60.0)
-        if isinstance(found, Occupied):
+        if isinstance(found, LockOccupied):
             assert found.free_in_s <= 1.01, "from now on by its lease, not by the clock before"
             await asyncio.sleep(1.2)
             found = await must_take(locks, "b")

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, TypeVar, cast
 
-from crawlfleet.model.wire.locks import Hold
+from crawlfleet.model.wire.locks import LockHold
 from crawlfleet.ports.locks import Locks
 from crawlfleet.worker.executor.locks import HeldLock
 
@@ -68,10 +68,12 @@ def on_locks(test: Callable[[H, Locks, Path], Awaitable[None]]) -> Callable[[H, 
     return run
 
 
-async def must_take(locks: Locks, holder: str, lease_s: float = 60.0, name: str = "door") -> Hold:
+async def must_take(
+    locks: Locks, holder: str, lease_s: float = 60.0, name: str = "door"
+) -> LockHold:
     """A hold that nothing may stand in the way of."""
     hold = await locks.take(name, holder, lease_s)
-    assert isinstance(hold, Hold), f"{hold.holder} has it"
+    assert isinstance(hold, LockHold), f"{hold.holder} has it"
     return hold
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import LockBusy, LockLost, LocksUnavailable
-from crawlfleet.model.wire.locks import Hold, Occupied
+from crawlfleet.model.wire.locks import LockHold, LockOccupied
 from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import (
     LEASE_S,
@@ -28,7 +28,7 @@ class CutLocks:
         self.open, self.close = locks.open, locks.close
         self._locks = locks
 
-    async def renew(self, hold: Hold) -> bool:
+    async def renew(self, hold: LockHold) -> bool:
         if self.is_cut:
             raise LocksUnavailable("the line is cut")
         return await self._locks.renew(hold)
@@ -45,7 +45,7 @@ class HolderTests(LockHarness):
             assert 0.0 < lock.remaining_s < LEASE_S
             await asyncio.sleep(1.5 * LEASE_S)
             lock.check()
-            assert isinstance(await locks.take("door", "b", 1.0), Occupied)
+            assert isinstance(await locks.take("door", "b", 1.0), LockOccupied)
         assert not lock.is_held
         assert await locks.look("door") is None
 
@@ -86,7 +86,7 @@ class HolderTests(LockHarness):
         self, locks: Locks, folder: Path
     ) -> None:
         cut = CutLocks(locks)
-        still_held: Occupied | None = None
+        still_held: LockOccupied | None = None
         lock = HeldLock(cut, "door", holder="a", lease_s=LEASE_S * 2)
         with pytest.raises(LockLost, match="the line is cut"):  # noqa: PT012
             async with lock:
@@ -105,7 +105,7 @@ class HolderTests(LockHarness):
     ) -> None:
         with pytest.raises(LockLost, match="somebody else"):  # noqa: PT012
             async with held_by(locks, "a") as lock:
-                mine = Hold(name="door", holder="a", token=lock.token, lease_s=LEASE_S)
+                mine = LockHold(name="door", holder="a", token=lock.token, lease_s=LEASE_S)
                 assert await locks.release(mine)
                 await must_take(locks, "b")
                 await asyncio.sleep(60.0)

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from crawlfleet.model.wire.locks import Hold, Occupied
+from crawlfleet.model.wire.locks import LockHold, LockOccupied
 from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import LockHarness, must_take, on_locks
 
@@ -15,7 +15,7 @@ class HoldTests(LockHarness):
         assert (hold.name, hold.holder, hold.lease_s) == ("door", "a", 60.0)
         assert hold.token > 0
         other = await locks.take("door", "b", 60.0)
-        assert isinstance(other, Occupied)
+        assert isinstance(other, LockOccupied)
         assert (other.holder, other.token) == ("a", hold.token)
         assert 50.0 < other.free_in_s <= 60.0
 
@@ -66,7 +66,7 @@ class HoldTests(LockHarness):
         for _ in range(4):
             await asyncio.sleep(0.5)
             assert await locks.renew(hold)
-        assert isinstance(await locks.take("door", "b", 1.0), Occupied)
+        assert isinstance(await locks.take("door", "b", 1.0), LockOccupied)
 
     @on_locks
     async def test_lease_that_is_over_can_be_taken_and_not_renewed(
@@ -95,4 +95,4 @@ class HoldTests(LockHarness):
             answers = await asyncio.gather(
                 *(locks.take(f"door-{number}", f"holder-{n}", 60.0) for n in range(20))
             )
-            assert sum(isinstance(each, Hold) for each in answers) == 1
+            assert sum(isinstance(each, LockHold) for each in answers) == 1

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from crawlfleet.model.wire.locks import Occupied
+from crawlfleet.model.wire.locks import LockOccupied
 from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import (
     LEASE_S,
@@ -58,7 +58,7 @@ class ProcessTests(LockHarness):
         async with self._holder(folder, "careful") as process:
             token = int((await _line(process))[1])
             await asyncio.sleep(LEASE_S)  # it has renewed since
-            assert isinstance(await locks.take("door", "b", 1.0), Occupied)
+            assert isinstance(await locks.take("door", "b", 1.0), LockOccupied)
             process.kill()
             async with held_by(locks, "heir") as lock:
                 assert lock.token > token
@@ -92,7 +92,7 @@ class ProcessTests(LockHarness):
             nonlocal refused
             while not over.is_set():
                 found = await locks.take(f"door-{number}", "presser", 60.0)
-                assert isinstance(found, Occupied)
+                assert isinstance(found, LockOccupied)
                 refused += 1
                 await asyncio.sleep(0.05)
 

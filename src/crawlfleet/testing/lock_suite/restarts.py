@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from crawlfleet.model.wire.locks import Occupied
+from crawlfleet.model.wire.locks import LockOccupied
 from crawlfleet.ports.locks import Locks
 from crawlfleet.testing.lock_suite.harness import LockHarness, must_take, on_locks
 
@@ -18,7 +18,7 @@ class LockRestartTests(LockHarness):
         await again.open()
         try:
             found = await again.take("door", "b", 60.0)
-            assert isinstance(found, Occupied)
+            assert isinstance(found, LockOccupied)
             assert found.token == hold.token
             assert await again.renew(hold)
             assert await again.release(hold)
@@ -34,7 +34,7 @@ class LockRestartTests(LockHarness):
         await other.open()
         try:
             hold = await must_take(locks, "a")
-            assert isinstance(await other.take("door", "b", 60.0), Occupied)
+            assert isinstance(await other.take("door", "b", 60.0), LockOccupied)
             assert await locks.release(hold)
             assert (await must_take(other, "b")).token > hold.token
         finally:

@@ -16,14 +16,10 @@ from crawlfleet.errors import (
     Unauthenticated,
 )
 from crawlfleet.model.admin_requests import ClusterPatch, ClusterSettingsPatch
-from crawlfleet.model.bundle import BundleCall, BundleReply
 from crawlfleet.model.change import Change
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.project import DEFAULT_CLUSTER
-from crawlfleet.model.secret import SecretCall, SecretReply
 from crawlfleet.model.task import ErrorClass, Task, TaskError
-from crawlfleet.model.wire.execution_requests import Finding, InquiryCall
-from crawlfleet.model.wire.frontier import FrontierCall, FrontierReply
 from crawlfleet.model.wire.node_protocol import (
     Assignment,
     ExecutionOrder,
@@ -38,7 +34,7 @@ from crawlfleet.model.wire.node_protocol import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.wire.output import SegmentReply, SegmentUpload, Stream
+from crawlfleet.model.wire.services import ServiceRequest, ServiceResponse
 from crawlfleet.ports.execution import Attempt, Identity, Observer
 from crawlfleet.ports.store import Committed, Store
 from crawlfleet.testing.simulation.invariants import Invariants
@@ -208,20 +204,8 @@ class FaultyLink:
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
         return await self._send(lambda master: master.logs.take(node_id, batch))
 
-    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
-        return await self._send(lambda master: master.crawls.keep(node_id, upload))
-
-    async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
-        return await self._send(lambda master: master.frontiers.ask(node_id, call))
-
-    async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
-        return await self._send(lambda master: master.inquiries.answer(node_id, call))
-
-    async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
-        return await self._send(lambda master: master.bundles.give(node_id, call))
-
-    async def secrets(self, node_id: str, call: SecretCall) -> SecretReply:
-        return await self._send(lambda master: master.vault.give(node_id, call))
+    async def request(self, node_id: str, service: str, request: ServiceRequest) -> ServiceResponse:
+        return await self._send(lambda master: master.services.answer(node_id, service, request))
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(
@@ -358,23 +342,6 @@ class SimulatedPool:
 
     def order(self, order: ExecutionOrder) -> bool:
         return False
-
-    def confirm(
-        self,
-        execution_id: str,
-        stream: Stream,
-        sequence: int,
-        refusal: str = "",
-        *,
-        is_ended: bool = False,
-    ) -> None:
-        """Nothing here has output."""
-
-    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
-        """Nothing here has a frontier."""
-
-    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
-        """Nothing here asks for anything."""
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -17,6 +17,7 @@ from crawlfleet.testing.store_suite.histories import HistoryTests
 from crawlfleet.testing.store_suite.keeping import KeepingTests
 from crawlfleet.testing.store_suite.masters import SharedStoreTests
 from crawlfleet.testing.store_suite.quality import QualityTests
+from crawlfleet.testing.store_suite.queries import QueryTests
 from crawlfleet.testing.store_suite.reads import ReadTests
 from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.schedules import ScheduleTests
@@ -33,6 +34,7 @@ class StoreSuite(
     UsualTests,
     ClaimTests,
     ReadTests,
+    QueryTests,
     ShardTests,
     ScheduleTests,
     WorkflowTests,

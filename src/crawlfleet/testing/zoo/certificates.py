@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from crawlfleet.tls import client_context
+
 KINDS: Final = ("good", "expired", "wrong-host", "self-signed")
 _AUTHORITY: Final = """
 [ca]
@@ -49,7 +51,7 @@ class Certificates:
 
     def client_context(self) -> ssl.SSLContext:
         """Trusts the authority and nobody else."""
-        context = ssl.create_default_context(cafile=str(self.authority))
+        context = client_context(str(self.authority))
         context.set_alpn_protocols(["h2", "http/1.1"])
         return context
 

@@ -23,7 +23,6 @@ from crawlfleet.core.bundles import archives
 from crawlfleet.core.bundles.archives import BadArchive, Contents
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import NoCode
 from crawlfleet.ports.installer import Install, InstallFailed
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.code.bytecode import OUTPUT
@@ -42,6 +41,10 @@ Tell = Callable[[str], None]
 """Takes a line for the log of whoever waits."""
 Compile = Callable[[Path], Awaitable[bool]]
 """Makes the bytecode of an environment, if it can be made; raises nothing but `OSError`."""
+
+
+class NoCode(Exception):
+    """The archive of a bundle is not to be had; the message says why."""
 
 
 class CannotMake(Exception):

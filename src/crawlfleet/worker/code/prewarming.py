@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.event_loop import report_failure
-from crawlfleet.model.bundle import MOST_TOLD, BundleCall, BundleRef
+from crawlfleet.model.bundle import MOST_TOLD, BundleFetch, BundleRef
 from crawlfleet.model.wire.node_protocol import Registered
-from crawlfleet.ports.execution import ControlLink, NoCode
+from crawlfleet.model.wire.services import BUNDLE, ServiceRequest
+from crawlfleet.ports.execution import ControlLink
 from crawlfleet.telemetry import Component, logger
-from crawlfleet.worker.code.environments import CannotMake, Environments
+from crawlfleet.worker.code.environments import CannotMake, Environments, NoCode
 
 log = logger(Component.WORKER)
 TOLD_AGAIN: Final = 20
@@ -83,15 +85,16 @@ class Warming:
 
 
 async def _fetch(ref: BundleRef, link: ControlLink, session: Registered) -> bytes:
-    """The archive, from the master that asked; raises `NoCode`."""
-    call = BundleCall(session_id=session.session_id, digest=ref.digest)
+    """Fetch the archive from the master that asked for its environment; raises `NoCode`."""
+    payload = msgspec.Raw(msgspec.json.encode(BundleFetch(digest=ref.digest)))
+    request = ServiceRequest(session_id=session.session_id, payload=payload)
     try:
-        reply = await link.bundle(session.node_id, call)
+        response = await link.request(session.node_id, BUNDLE, request)
     except (MasterUnreachable, Refused) as error:
         raise NoCode(str(error)) from error
-    if reply.refusal:
-        raise NoCode(reply.refusal)
-    return reply.archive
+    if response.refusal:
+        raise NoCode(response.refusal)
+    return response.data
 
 
 def _tell(line: str) -> None:

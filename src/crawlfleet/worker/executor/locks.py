@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from crawlfleet.errors import LockBusy, LockLost, LocksUnavailable
-from crawlfleet.model.wire.locks import Hold
+from crawlfleet.model.wire.locks import LockHold
 from crawlfleet.ports.locks import LockSource
 
 MARGIN: Final = 0.1
@@ -53,7 +53,7 @@ class HeldLock:
         self._lease_s = lease_s
         self._wait_s = wait_s
         self._clock = clock
-        self._hold: Hold | None = None
+        self._hold: LockHold | None = None
         self._sure_until = float("-inf")
         self._why = ""
         """Why it is held no longer."""
@@ -115,7 +115,7 @@ class HeldLock:
             raise self._lost()
         return None
 
-    async def _take(self) -> Hold:
+    async def _take(self) -> LockHold:
         until = None if self._wait_s is None else self._clock() + self._wait_s
         pause_s = FIRST_PAUSE_S
         while True:
@@ -126,7 +126,7 @@ class HeldLock:
             except LocksUnavailable as error:
                 trouble = str(error)
             else:
-                if isinstance(found, Hold):
+                if isinstance(found, LockHold):
                     self._sure(asked_at)
                     if self.is_held:
                         return found
@@ -146,7 +146,7 @@ class HeldLock:
     def _sure(self, asked_at: float) -> None:
         self._sure_until = asked_at + self._lease_s * (1.0 - MARGIN)
 
-    async def _keep(self, hold: Hold) -> None:
+    async def _keep(self, hold: LockHold) -> None:
         """Renew until it is left, or until it cannot be sure of the lease any more."""
         renewing: asyncio.Task[bool] | None = None
         renew_at = asked_at = self._sure_until - self._lease_s * (1.0 - MARGIN - RENEW_AFTER)

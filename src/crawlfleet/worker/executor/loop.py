@@ -21,7 +21,7 @@ from crawlfleet.errors import CrawlfleetError, PluginError
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Executor, Measured
-from crawlfleet.worker.executor.context import ChildContext
+from crawlfleet.worker.executor.context import ExecutionContext
 from crawlfleet.worker.executor.replies import PATIENCE_S, Replies, Waiting
 from crawlfleet.worker.pool import protocol
 
@@ -42,7 +42,7 @@ class Host:
         self._executors: dict[str, tuple[Executor, msgspec.json.Decoder[Any]]] = {}
         """With what reads their parameters."""
         self._running: tuple[str, asyncio.Task[None]] | None = None
-        self._context: ChildContext | None = None
+        self._context: ExecutionContext | None = None
         self._errands: set[asyncio.Task[None]] = set()
         self._cancelled = False
         self._entered = False
@@ -106,13 +106,9 @@ class Host:
                 if self._waiting.remove(order.execution_id):
                     self._replies.send(protocol.Stopped(execution_id=order.execution_id))
                 self._replies.flush()
-            case protocol.Kept() if self._concerns(order.execution_id) and self._context:
-                self._context.hear(order)
-            case protocol.Told() if self._concerns(order.execution_id) and self._context:
-                self._context.hear_told(order)
-            case protocol.Found() if self._concerns(order.execution_id) and self._context:
-                self._context.inquirer.hear(order)
-            case protocol.Obey() if self._concerns(order.execution_id) and self._context:
+            case protocol.Response() if self._concerns(order.execution_id) and self._context:
+                self._context.services.receive(order)
+            case protocol.WorkOrder() if self._concerns(order.execution_id) and self._context:
                 errand = self._loop.create_task(self._context.carry_out(order))
                 self._errands.add(errand)
                 errand.add_done_callback(self._errands.discard)
@@ -122,7 +118,7 @@ class Host:
 
     def _begin(self, start: protocol.Start) -> None:
         self._cancelled = self._entered = False
-        self._context = ChildContext(start, self._replies, takes=self._takes)
+        self._context = ExecutionContext(start, self._replies, takes=self._takes)
         around = self._surroundings.copy()
         task = self._loop.create_task(self._execute(start), context=around)
         self._running = start.execution_id, task

@@ -9,12 +9,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from crawlfleet.event_loop import report_failure
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.wire.node_protocol import OrderAnswer
+from crawlfleet.model.wire.services import FOR_EXECUTORS, SERVICES, refused
 from crawlfleet.ports.execution import Observer
 from crawlfleet.worker.pool import protocol
 from crawlfleet.worker.pool.output import Output
 
+Send = Callable[[protocol.Response], object]
 _LEVELS: Final = {str(level): level for level in LogLevel}
 
 
@@ -25,24 +28,25 @@ def fail_future(future: asyncio.Future[Any], error: Exception) -> None:
         future.exception()  # or asyncio complains of an error that nobody asked for
 
 
-class OverTime(Exception):
+class TimeLimitReached(Exception):
     """The execution has reached its time limit; it still has to be stopped."""
 
 
-class Turn:
+class SentExecution:
     """One execution that a process was sent."""
 
     __slots__ = (
         "_limit",
         "_limit_s",
         "_loop",
-        "asked",
         "ended",
         "ending",
         "has_begun",
         "id",
-        "is_told_to_stop",
+        "must_stop",
         "observer",
+        "pending_data",
+        "requests",
         "took_s",
         "turn_at",
     )
@@ -58,14 +62,16 @@ class Turn:
         self.observer = observer
         self.has_begun = False
         self.ending: protocol.Ending | None = None
-        self.is_told_to_stop = False
-        self.asked = b""
-        """What of a question has come so far."""
+        self.must_stop = False
+        self.pending_data = b""
+        """The data of a request that has come so far."""
+        self.requests: set[asyncio.Task[None]] = set()
+        """Requests to the master that are not answered."""
         self.turn_at = 0.0
         """When it became the first, by the loop's clock: its time runs from then on."""
         self.took_s = 0.0
         self.ended: asyncio.Future[protocol.Ending] = loop.create_future()
-        """How it ended; or `OverTime`, or what became of the process."""
+        """How it ended; or `TimeLimitReached`, or what became of the process."""
         self._loop = loop
         self._limit_s = limit_s
         self._limit: asyncio.TimerHandle | None = None
@@ -74,10 +80,11 @@ class Turn:
         """It is the first now."""
         self.turn_at = self._loop.time()
         if self._limit_s is not None:
-            self._limit = self._loop.call_later(self._limit_s, self.fail, OverTime())
+            self._limit = self._loop.call_later(self._limit_s, self.fail, TimeLimitReached())
 
     def end(self, ending: protocol.Ending) -> None:
         self.ending = ending
+        self._drop_requests()
         if self.has_begun:
             self.took_s = self._loop.time() - self.turn_at
         self._disarm()
@@ -86,6 +93,7 @@ class Turn:
 
     def fail(self, error: Exception) -> None:
         """It will not be heard how it ended."""
+        self._drop_requests()
         self._disarm()
         fail_future(self.ended, error)
 
@@ -94,44 +102,74 @@ class Turn:
         self._disarm()
         self.ended = self._loop.create_future()
 
+    def request(self, request: protocol.Request, data: bytes, send: Send) -> None:
+        """Pass a request on to the master, and send the response to the process."""
+        task = self._loop.create_task(self._pass_on(request, data, send), name="request")
+        self.requests.add(task)
+        task.add_done_callback(self._end_request)
+
+    async def _pass_on(self, request: protocol.Request, data: bytes, send: Send) -> None:
+        if request.service in FOR_EXECUTORS:
+            response = await self.observer.request(request.service, request.payload, data)
+        else:
+            response = refused(f"there is no service {request.service!r} for executors")
+        send(
+            protocol.Response(
+                execution_id=self.id,
+                number=request.number,
+                payload=response.payload,
+                data=response.data,
+                refusal=response.refusal,
+                may_retry=response.may_retry,
+            )
+        )
+
+    def _end_request(self, task: asyncio.Task[None]) -> None:
+        self.requests.discard(task)
+        report_failure(task)
+
+    def _drop_requests(self) -> None:
+        for task in self.requests:
+            task.cancel()
+
     def _disarm(self) -> None:
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
 
 
-class Turns:
+class Executions:
     """The executions that a process was sent and has not ended, in order."""
 
     def __init__(
         self,
         output: Output,
         *,
-        on_end: Callable[[Turn], None],
-        refuse: Callable[[protocol.Segment | protocol.Query | protocol.Ask], None],
+        on_end: Callable[[SentExecution], None],
+        send: Send,
     ) -> None:
-        """`refuse` answers a piece of output that nobody keeps, or what nobody can be asked."""
-        self._open: dict[str, Turn] = {}
+        """`send` sends the response to a request of the present execution."""
+        self._open: dict[str, SentExecution] = {}
         self._output = output
         self._crossed: set[str] = set()
         """Ordered to stop, but they ended by themselves: the confirmation may still come."""
         self._on_end = on_end
-        self._refuse = refuse
+        self._send = send
 
     def __len__(self) -> int:
         return len(self._open)
 
     @property
-    def first(self) -> Turn | None:
+    def first(self) -> SentExecution | None:
         return next(iter(self._open.values()), None)
 
-    def add(self, turn: Turn) -> None:
+    def add(self, turn: SentExecution) -> None:
         self._open[turn.id] = turn
         if len(self._open) == 1:
             self._output.turn_to(turn.observer)
             turn.take_turn()
 
-    def close(self) -> tuple[Turn | None, list[Turn]]:
+    def close(self) -> tuple[SentExecution | None, list[SentExecution]]:
         """End them all: the first, which may have begun, and the others, which have not."""
         first, *others = self._open.values() or (None,)
         self._open.clear()
@@ -166,30 +204,32 @@ class Turns:
 
     def _stopped(self, reply: protocol.Stopped) -> None:
         turn = self._open.get(reply.execution_id)
-        if turn is not None and turn.is_told_to_stop:
+        if turn is not None and turn.must_stop:
             self._end(turn, reply)
         elif reply.execution_id in self._crossed:
             self._crossed.discard(reply.execution_id)
         else:
             raise _out_of_turn(reply)
 
-    def _the_first(self, reply: protocol.Started | protocol.Result | protocol.Error) -> Turn:
+    def _the_first(
+        self, reply: protocol.Started | protocol.Result | protocol.Error
+    ) -> SentExecution:
         first = self._open.get(reply.execution_id)
         if first is None or first is not self.first:
             raise _out_of_turn(reply)
         return first
 
-    def _end(self, turn: Turn, ending: protocol.Ending) -> None:
+    def _end(self, turn: SentExecution, ending: protocol.Ending) -> None:
         was_first = turn is self.first
         del self._open[turn.id]
-        if turn.is_told_to_stop and not isinstance(ending, protocol.Stopped):
+        if turn.must_stop and not isinstance(ending, protocol.Stopped):
             self._crossed.add(turn.id)
         turn.end(ending)
         self._on_end(turn)
         if was_first and (first := self.first) is not None:
             first.take_turn()
 
-    def _take_note(self, note: protocol.Aside) -> None:
+    def _take_note(self, note: protocol.Note) -> None:
         # Late ones of an earlier execution are of no interest, and no breach.
         turn = self._open.get(note.execution_id)
         if turn is None:
@@ -208,23 +248,19 @@ class Turns:
             case protocol.Answer():
                 answer = OrderAnswer(number=note.number, data=note.data, error=note.error)
                 turn.observer.answer(answer)
-            case protocol.Query():
-                self._take_query(turn, note)
-            case protocol.Segment():
-                if not turn.observer.segment(note.stream, note.segment, note.data):
-                    self._refuse(note)
-            case protocol.Ask():
-                if not turn.observer.inquire(note.number, note.inquiry):
-                    self._refuse(note)
+            case protocol.Request():
+                self._take_request(turn, note)
 
-    def _take_query(self, turn: Turn, query: protocol.Query) -> None:
-        asked, turn.asked = turn.asked + query.data, b""
-        if len(asked) > protocol.MAX_ASKED_BYTES:
-            raise protocol.Malformed(f"a `query` of more than {protocol.MAX_ASKED_BYTES:,} bytes")
-        if query.more:
-            turn.asked = asked
-        elif not turn.observer.asks(query.number, asked):
-            self._refuse(query)
+    def _take_request(self, turn: SentExecution, request: protocol.Request) -> None:
+        data, turn.pending_data = turn.pending_data + request.data, b""
+        service = SERVICES.get(request.service)
+        most = 0 if service is None else service.max_bytes
+        if len(data) > max(most, protocol.MAX_DATA_BYTES):
+            raise protocol.Malformed(f"a `request` with more than {most:,} bytes of data")
+        if request.more:
+            turn.pending_data = data
+        else:
+            turn.request(request, data, self._send)
 
 
 def _out_of_turn(reply: protocol.AnyReply) -> protocol.Malformed:

@@ -11,24 +11,25 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from crawlfleet import plugins, telemetry
 from crawlfleet.core.isolation import needs_cell
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.model.wire.execution_requests import Finding
 from crawlfleet.model.wire.node_protocol import Assignment, ExecutionOrder
-from crawlfleet.model.wire.output import Stream
-from crawlfleet.ports.execution import Attempt, NoSecrets, NotBegun, Observer
+from crawlfleet.model.wire.services import SECRETS
+from crawlfleet.ports.execution import Attempt, NotBegun, Observer
 from crawlfleet.ports.sandbox import CellOrder, Provide, Sandbox
 from crawlfleet.worker.pool import protocol
 from crawlfleet.worker.pool.confinement import Masters, Unprovided, order_of
-from crawlfleet.worker.pool.executions import OverTime, Turn
-from crawlfleet.worker.pool.process import Child, Departed, FailedStart
+from crawlfleet.worker.pool.executions import SentExecution, TimeLimitReached
+from crawlfleet.worker.pool.process import ExecutorProcess, ProcessGone, ProcessNotStarted
 from crawlfleet.worker.pool.results import NO_SECRETS, attempt_of, failed, over_time, start_of
-from crawlfleet.worker.pool.run_code import Apart
-from crawlfleet.worker.pool.secret_masking import Discreet, Mask
-from crawlfleet.worker.pool.workspace import TYPES, UNCONFINED, Workshop
+from crawlfleet.worker.pool.run_code import CodeRunner
+from crawlfleet.worker.pool.secret_masking import MaskingObserver, SecretMask
+from crawlfleet.worker.pool.workspace import TYPES, UNCONFINED, Workspaces
 
 PYTHON: Final = ""
 """The kind of process that runs all executors of installed packages."""
@@ -47,7 +48,7 @@ class ProcessPool:
         *,
         sandbox: Sandbox | None = None,
         provide: Mapping[str, Provide] | None = None,
-        workshop: Workshop | None = None,
+        workshop: Workspaces | None = None,
         masters: Masters | None = None,
         recycle_after: int = RECYCLE_AFTER,
         ready_timeout_s: float = READY_TIMEOUT_S,
@@ -68,16 +69,16 @@ class ProcessPool:
         self._hello = protocol.hello_of(settings)
         self._slots = asyncio.Semaphore(settings.slots)
         self._taken = 0
-        self._children: set[Child] = set()
-        self._holding: set[Child] = set()
+        self._children: set[ExecutorProcess] = set()
+        self._holding: set[ExecutorProcess] = set()
         """Those that hold a slot."""
-        self._idle: list[Child] = []
-        self._at_work: dict[str, Child] = {}
+        self._idle: list[ExecutorProcess] = []
+        self._at_work: dict[str, ExecutorProcess] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         """Ends of cells whose work is done: nobody who asked for it waits for them."""
-        self._apart: Apart | None = None
+        self._code_runner: CodeRunner | None = None
         if workshop is not None:
-            self._apart = Apart(
+            self._code_runner = CodeRunner(
                 settings,
                 workshop,
                 sandbox=sandbox,
@@ -105,7 +106,7 @@ class ProcessPool:
         """Start one process ahead of the first work; raises nothing, the first run would tell."""
         try:
             child, _ = await self._acquire(PYTHON)
-        except FailedStart as failure:
+        except ProcessNotStarted as failure:
             self._log.warning("executor_prestart_failed", reason=str(failure))
         else:
             await self._release(child)
@@ -121,12 +122,15 @@ class ProcessPool:
             return await self._run(assignment, observer, NO_SECRETS, ahead=ahead)
         if ahead and self._slots.locked():
             raise NotBegun("it needs a process of its own")
-        try:
-            secrets = await observer.secrets()
-        except NoSecrets as error:
-            return failed(ErrorClass.INVALID, f"it cannot be given its secrets: {error}")
-        mask = Mask(secrets)
-        discreet = Discreet(observer, mask)
+        response = await observer.request(SECRETS)
+        why = response.refusal
+        secrets = {} if why else msgspec.json.decode(response.payload, type=dict[str, str])
+        if not why and secrets.keys() != {*assignment.secrets}:
+            why = "the master gave others than were declared"
+        if why:
+            return failed(ErrorClass.INVALID, f"it cannot be given its secrets: {why}")
+        mask = SecretMask(secrets)
+        discreet = MaskingObserver(observer, mask)
         return mask.attempt(await self._run(assignment, discreet, secrets, ahead=ahead))
 
     async def _run(
@@ -140,7 +144,7 @@ class ProcessPool:
         if assignment.bundle is not None or (
             assignment.task_type in TYPES and assignment.task_type not in self._settings.commands
         ):
-            return await self._run_apart(assignment, observer, secrets, ahead=ahead)
+            return await self._run_code(assignment, observer, secrets, ahead=ahead)
         kind = self._kind_of(assignment.task_type)
         if kind is None:
             known = ", ".join(self._task_types)
@@ -162,20 +166,20 @@ class ProcessPool:
                     child = self._quickest(kind)
                 else:
                     child, warm = await self._acquire(kind, order, is_private=bool(secrets))
-            except FailedStart as failure:
+            except ProcessNotStarted as failure:
                 return failed(ErrorClass.CRASH, str(failure), failure.output)
             talk = child.begin(start_of(assignment, secrets), observer, assignment.timeout_s)
             try:
                 return await self._listen(child, talk, assignment)
-            except Departed as departure:
-                end, output = await self._bury(child)
+            except ProcessGone as departure:
+                end, output = await self._reap(child)
                 if self._closed:
                     return failed(ErrorClass.CRASH, "the worker was shut down during the work")
                 if talk.has_begun or not warm or str(departure):
                     message = str(departure) or f"the executor process {end} during the work"
                     return failed(departure.error_class, message, output)
 
-    async def _run_apart(
+    async def _run_code(
         self,
         assignment: Assignment,
         observer: Observer,
@@ -183,7 +187,7 @@ class ProcessPool:
         *,
         ahead: bool,
     ) -> Attempt:
-        if self._apart is None:
+        if self._code_runner is None:
             return failed(
                 ErrorClass.INVALID,
                 "this node runs no code that people hand over; set `worker.bundles` to allow it",
@@ -197,7 +201,7 @@ class ProcessPool:
         try:
             if self._idle and len(self._idle) + self._taken > self._settings.slots:
                 await self._dismiss(self._idle.pop(0))
-            return await self._apart.run(assignment, observer, secrets)
+            return await self._code_runner.run(assignment, observer, secrets)
         finally:
             self._free_slot()
 
@@ -232,7 +236,7 @@ class ProcessPool:
         if child is None or not child.takes_orders:
             return False
         return child.tell(
-            protocol.Obey(
+            protocol.WorkOrder(
                 execution_id=order.execution_id,
                 number=order.number,
                 name=order.name,
@@ -240,44 +244,11 @@ class ProcessPool:
             )
         )
 
-    def confirm(
-        self,
-        execution_id: str,
-        stream: Stream,
-        sequence: int,
-        refusal: str = "",
-        *,
-        is_ended: bool = False,
-    ) -> None:
-        child = self._at_work.get(execution_id)
-        if child is not None:
-            child.tell(
-                protocol.Kept(
-                    execution_id=execution_id,
-                    stream=stream,
-                    sequence=sequence,
-                    refusal=refusal,
-                    is_ended=is_ended,
-                )
-            )
-
-    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
-        child = self._at_work.get(execution_id)
-        if child is not None:
-            child.tell(
-                protocol.Told(execution_id=execution_id, number=number, data=data, refusal=refusal)
-            )
-
-    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
-        child = self._at_work.get(execution_id)
-        if child is not None:
-            child.tell(protocol.Found(execution_id=execution_id, number=number, finding=finding))
-
     async def close(self) -> None:
         self._closed = True
         self._idle.clear()
-        if self._apart is not None:
-            await self._apart.close()
+        if self._code_runner is not None:
+            await self._code_runner.close()
         async with asyncio.TaskGroup() as group:
             for child in self._children:
                 group.create_task(child.retire(self._settings.stop_grace_s))
@@ -292,14 +263,16 @@ class ProcessPool:
             return task_type
         return PYTHON if task_type in self._task_types else None
 
-    async def _listen(self, child: Child, talk: Turn, assignment: Assignment) -> Attempt:
-        """How it ended; raises `NotBegun` or `Departed`."""
+    async def _listen(
+        self, child: ExecutorProcess, talk: SentExecution, assignment: Assignment
+    ) -> Attempt:
+        """How it ended; raises `NotBegun` or `ProcessGone`."""
         self._at_work[talk.id] = child
         try:
             reply = await talk.ended
-        except (Departed, NotBegun):
+        except (ProcessGone, NotBegun):
             raise
-        except OverTime:
+        except TimeLimitReached:
             await self._halt(child, talk)
             return over_time(assignment)
         except BaseException:
@@ -314,28 +287,28 @@ class ProcessPool:
             await self._release(child)
         return attempt_of(reply, talk.took_s, figures)
 
-    async def _halt(self, child: Child, talk: Turn) -> None:
+    async def _halt(self, child: ExecutorProcess, talk: SentExecution) -> None:
         clean = False
         try:
             clean = await child.halt(talk, self._settings.stop_grace_s)
         finally:
             if not clean:
                 child.kill()
-                await self._bury(child)
+                await self._reap(child)
             elif not child.under_way:
                 await self._release(child)
 
-    async def _bury(self, child: Child) -> tuple[str, str]:
+    async def _reap(self, child: ExecutorProcess) -> tuple[str, str]:
         """See a process to its end; how it ended, and its last words."""
         holds_slot = self._take_slot_from(child)
         try:
-            return await child.obituary()
+            return await child.exit_report()
         finally:
             await child.end()
             self._children.discard(child)
             self._free_slot(holds_slot)
 
-    def _quickest(self, kind: str) -> Child:
+    def _quickest(self, kind: str) -> ExecutorProcess:
         """A busy process of the kind that can queue one more; raises `NotBegun`."""
         best, least = None, protocol.MAX_AHEAD + 1
         for child in self._children:
@@ -349,12 +322,12 @@ class ProcessPool:
 
     async def _acquire(
         self, kind: str, order: CellOrder | None = None, *, is_private: bool = False
-    ) -> tuple[Child, bool]:
+    ) -> tuple[ExecutorProcess, bool]:
         """A process of the kind with nothing to do; and whether it was there before. With an
         `order`, a new one in a cell. A `private` one is for a single execution.
 
         Waits for a slot, which the process then holds until nothing is under way in it.
-        Raises `FailedStart`.
+        Raises `ProcessNotStarted`.
         """
         await self._slots.acquire()
         self._taken += 1
@@ -366,7 +339,7 @@ class ProcessPool:
         self._holding.add(child)
         return child, warm
 
-    def _take_slot_from(self, child: Child) -> bool:
+    def _take_slot_from(self, child: ExecutorProcess) -> bool:
         """The process gives up its slot; whether it had one, which the caller then frees."""
         held = child in self._holding
         self._holding.discard(child)
@@ -379,7 +352,7 @@ class ProcessPool:
 
     async def _find(
         self, kind: str, order: CellOrder | None, is_private: bool
-    ) -> tuple[Child, bool]:
+    ) -> tuple[ExecutorProcess, bool]:
         is_shared = order is None and not is_private
         while is_shared and (fitting := [child for child in self._idle if child.kind == kind]):
             child = fitting[-1]  # the one used last, so that the others can be given up
@@ -390,14 +363,14 @@ class ProcessPool:
         if self._idle and len(self._idle) + self._taken > self._settings.slots:
             await self._dismiss(self._idle.pop(0))  # one of another kind
         if self._closed:
-            raise FailedStart("the worker is shutting down")
+            raise ProcessNotStarted("the worker is shutting down")
         began = time.monotonic()
         if order is not None and self._sandbox is not None:
-            child = await Child.confine(
+            child = await ExecutorProcess.confine(
                 kind, order, self._sandbox, self._hello, self._ready_timeout_s
             )
         else:
-            child = await Child.spawn(
+            child = await ExecutorProcess.spawn(
                 kind, self._settings.commands.get(kind, ()), self._hello, self._ready_timeout_s
             )
         self._log.debug("executor_ready", kind=kind, seconds=time.monotonic() - began)
@@ -405,10 +378,10 @@ class ProcessPool:
         self._children.add(child)
         if self._closed:
             await self._dismiss(child)
-            raise FailedStart("the worker is shutting down")
+            raise ProcessNotStarted("the worker is shutting down")
         return child, False
 
-    async def _release(self, child: Child) -> None:
+    async def _release(self, child: ExecutorProcess) -> None:
         """Nothing is under way in it. May be called by all whose work has just ended."""
         if not self._take_slot_from(child):
             return
@@ -429,16 +402,16 @@ class ProcessPool:
         finally:
             self._free_slot()
 
-    async def _see_off(self, child: Child) -> None:
+    async def _see_off(self, child: ExecutorProcess) -> None:
         try:
             await self._dismiss(child)
         finally:
             self._free_slot()
 
-    def _is_old(self, child: Child) -> bool:
+    def _is_old(self, child: ExecutorProcess) -> bool:
         is_sole = child.is_confined or child.is_private
         return is_sole or child.executions >= self._recycle_after
 
-    async def _dismiss(self, child: Child) -> None:
+    async def _dismiss(self, child: ExecutorProcess) -> None:
         self._children.discard(child)
         await child.retire(self._settings.stop_grace_s)

@@ -19,9 +19,9 @@ from crawlfleet.ports.execution import NotBegun, Observer
 from crawlfleet.ports.sandbox import Cell, CellOrder, Sandbox
 from crawlfleet.worker import parent_watch
 from crawlfleet.worker.pool import protocol
-from crawlfleet.worker.pool.executions import Turn
+from crawlfleet.worker.pool.executions import SentExecution
 from crawlfleet.worker.pool.output import Output
-from crawlfleet.worker.pool.process_io import Dialogue
+from crawlfleet.worker.pool.process_io import ProcessChannel
 
 KEPT_VARIABLES: Final = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
@@ -38,7 +38,7 @@ LAST_WORDS_S: Final = 0.2
 REAP_WAIT_S: Final = 5.0
 
 
-class Departed(Exception):
+class ProcessGone(Exception):
     """The process is gone, or had to go. The message says why, and is empty when it just died."""
 
     def __init__(self, message: str = "", error_class: ErrorClass = ErrorClass.CRASH) -> None:
@@ -46,7 +46,7 @@ class Departed(Exception):
         self.error_class = error_class
 
 
-class FailedStart(Exception):
+class ProcessNotStarted(Exception):
     """There is no process; `output` is the last of what it printed."""
 
     def __init__(self, message: str, output: str = "", *, has_died: bool = False) -> None:
@@ -68,7 +68,7 @@ def command_line(command: Sequence[str]) -> tuple[str, ...]:
     return (*LEASH, parent, *command) if command else (*PYTHON_HOST, parent)
 
 
-class Child(asyncio.SubprocessProtocol):
+class ExecutorProcess(asyncio.SubprocessProtocol):
     """Made by `spawn`, ended by `retire` or `end`; both may be called at any time, and again."""
 
     def __init__(self, kind: str, *, confined: bool = False) -> None:
@@ -83,7 +83,7 @@ class Child(asyncio.SubprocessProtocol):
         self._log = telemetry.logger(telemetry.Component.WORKER)
         self._loop = asyncio.get_running_loop()
         self._output = Output()
-        self._dialogue = Dialogue(self._output, self._write, self._loop)
+        self._channel = ProcessChannel(self._output, self._write, self._loop)
         self._exited = asyncio.Event()
         self._silent = asyncio.Event()
         self._ended = False
@@ -99,8 +99,8 @@ class Child(asyncio.SubprocessProtocol):
         *,
         variables: Mapping[str, str] | None = None,
         folder: Path | None = None,
-    ) -> "Child":
-        """A process that said `ready`; raises `FailedStart` when it does not come to that.
+    ) -> "ExecutorProcess":
+        """A process that said `ready`; raises `ProcessNotStarted` when it does not come to that.
 
         It has these `variables` and no others, and starts in the `folder`; without them, those of
         every executor.
@@ -115,7 +115,7 @@ class Child(asyncio.SubprocessProtocol):
                 start_new_session=True,
             )
         except OSError as error:
-            raise FailedStart(f"no process can be started: {error}") from error
+            raise ProcessNotStarted(f"no process can be started: {error}") from error
         return await child._made_ready(hello, ready_timeout_s)
 
     @classmethod
@@ -126,7 +126,7 @@ class Child(asyncio.SubprocessProtocol):
         sandbox: Sandbox,
         hello: protocol.Hello,
         ready_timeout_s: float,
-    ) -> "Child":
+    ) -> "ExecutorProcess":
         """The same in a cell of its own, for one execution. If a cell that was made ahead has died
         by the time, in another."""
         ahead = True
@@ -136,49 +136,49 @@ class Child(asyncio.SubprocessProtocol):
                     order, lambda: cls(kind, confined=True), ahead=ahead
                 )
             except SandboxFailed as error:
-                raise FailedStart(str(error)) from error
+                raise ProcessNotStarted(str(error)) from error
             try:
                 return await child._made_ready(hello, ready_timeout_s)
-            except FailedStart as failure:
+            except ProcessNotStarted as failure:
                 if not (ahead and cell.is_made_ahead and failure.has_died):
                     raise
                 ahead = False
 
-    async def _made_ready(self, hello: protocol.Hello, ready_timeout_s: float) -> "Child":
+    async def _made_ready(self, hello: protocol.Hello, ready_timeout_s: float) -> "ExecutorProcess":
         try:
             await self._greet(hello, ready_timeout_s)
-        except Departed as departure:
+        except ProcessGone as departure:
             if str(departure):
                 self.kill()
-            end, output = await self.obituary()
+            end, output = await self.exit_report()
             why = str(departure) or f"the executor process {end} before it was ready"
-            raise FailedStart(why, output, has_died=not str(departure)) from None
+            raise ProcessNotStarted(why, output, has_died=not str(departure)) from None
         except BaseException:
             await self.end()
             raise
         return self
 
     async def _greet(self, hello: protocol.Hello, ready_timeout_s: float) -> None:
-        self._dialogue.send(hello)
+        self._channel.send(hello)
         try:
             async with asyncio.timeout(ready_timeout_s):
-                ready = await self._dialogue.ready
+                ready = await self._channel.ready
         except TimeoutError:
-            raise Departed(
+            raise ProcessGone(
                 f"the executor process did not say `ready` within {ready_timeout_s:g} s"
             ) from None
         self.takes_orders = protocol.ORDERS in ready.takes
         if ready.protocol != protocol.PROTOCOL:
-            raise Departed(
+            raise ProcessGone(
                 f"the executor process speaks protocol {ready.protocol},"
                 f" this crawlfleet speaks {protocol.PROTOCOL}; install versions that fit"
             )
         if self.kind and ready.task_types and self.kind not in ready.task_types:
-            raise Departed(
+            raise ProcessGone(
                 f"the program set for {self.kind!r} runs only {', '.join(ready.task_types)};"
                 " correct `worker.commands`"
             )
-        self._dialogue.let_queue(ready.ahead)
+        self._channel.let_queue(ready.ahead)
 
     @property
     def is_confined(self) -> bool:
@@ -193,41 +193,43 @@ class Child(asyncio.SubprocessProtocol):
     @property
     def under_way(self) -> int:
         """How many executions it was sent and has not ended."""
-        return self._dialogue.under_way
+        return self._channel.under_way
 
     @property
     def ahead(self) -> int:
         """How many executions it may be sent ahead."""
-        return self._dialogue.ahead
+        return self._channel.ahead
 
-    def begin(self, start: protocol.Start, observer: Observer, limit_s: float | None) -> Turn:
+    def begin(
+        self, start: protocol.Start, observer: Observer, limit_s: float | None
+    ) -> SentExecution:
         """Send it; its end is heard in the turn. When that is cancelled, `halt` it."""
         self.executions += 1
         if self.departed:
-            talk = Turn(start.execution_id, observer, limit_s, self._loop)
-            talk.fail(Departed("the executor process is gone"))
+            talk = SentExecution(start.execution_id, observer, limit_s, self._loop)
+            talk.fail(ProcessGone("the executor process is gone"))
             return talk
-        return self._dialogue.begin(start, observer, limit_s)
+        return self._channel.begin(start, observer, limit_s)
 
-    def tell(self, order: protocol.Obey | protocol.Kept | protocol.Told | protocol.Found) -> bool:
+    def tell(self, order: protocol.WorkOrder | protocol.Response) -> bool:
         """Send something about the present execution; whether it is that one."""
-        return self._dialogue.tell(order)
+        return self._channel.tell(order)
 
-    async def halt(self, talk: Turn, grace_s: float) -> bool:
+    async def halt(self, talk: SentExecution, grace_s: float) -> bool:
         """Stop it; whether the process did so in time and can be used again."""
         if talk.ending is not None or self.departed:
             return not self.departed
         talk.listen_again()
-        talk.is_told_to_stop = True
-        self._dialogue.send(protocol.Cancel(execution_id=talk.id))
+        talk.must_stop = True
+        self._channel.send(protocol.Cancel(execution_id=talk.id))
         try:
             async with asyncio.timeout(grace_s):
                 await talk.ended
-        except (TimeoutError, Departed, NotBegun):
+        except (TimeoutError, ProcessGone, NotBegun):
             return False
         return True
 
-    async def obituary(self) -> tuple[str, str]:
+    async def exit_report(self) -> tuple[str, str]:
         """How a departed process ended, in words, and the last of what it printed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(EXIT_WAIT_S):
@@ -306,17 +308,17 @@ class Child(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            self._dialogue.hear_output(data)
+            self._channel.hear_output(data)
             return
         if self.departed:
             return
         try:
-            self._dialogue.hear(data)
+            self._channel.hear(data)
         except protocol.Malformed as error:
-            self._depart(Departed(f"the executor process broke the protocol: {error}"))
+            self._depart(ProcessGone(f"the executor process broke the protocol: {error}"))
         except protocol.LineTooLong as error:
             self._depart(
-                Departed(
+                ProcessGone(
                     f"the executor process sent {error}; a result may have"
                     f" {protocol.MAX_RESULT_BYTES:,} bytes, more belongs into a sink or a file",
                     ErrorClass.ERROR,
@@ -325,20 +327,20 @@ class Child(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 1:
-            self._depart(Departed())
+            self._depart(ProcessGone())
         elif fd == 2:
             self._silent.set()
 
     def process_exited(self) -> None:
         self._exited.set()
         # A descendant may hold the pipe open, so that its end never comes.
-        self._loop.call_later(LAST_WORDS_S, self._depart, Departed())
+        self._loop.call_later(LAST_WORDS_S, self._depart, ProcessGone())
 
-    def _depart(self, why: Departed) -> None:
+    def _depart(self, why: ProcessGone) -> None:
         if self.departed:
             return
         self.departed = True
-        self._dialogue.break_off(why)
+        self._channel.break_off(why)
         if str(why):
             self.kill()
 

@@ -7,10 +7,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from crawlfleet.model.wire.execution_requests import Finding
 from crawlfleet.ports.execution import NotBegun, Observer
 from crawlfleet.worker.pool import protocol
-from crawlfleet.worker.pool.executions import Turn, Turns, fail_future
+from crawlfleet.worker.pool.executions import Executions, SentExecution, fail_future
 from crawlfleet.worker.pool.output import Output
 
 AHEAD_S: Final = 0.01
@@ -20,7 +19,7 @@ NEWEST_SHARE: Final = 0.2
 """The weight of the newest execution against all before it, in how long they take."""
 
 
-class Dialogue:
+class ProcessChannel:
     """Says what it is told to, and tells those who wait what it hears."""
 
     def __init__(
@@ -32,7 +31,7 @@ class Dialogue:
         self._output = output
         self._write = write
         self._loop = loop
-        self._turns = Turns(output, on_end=self._note_end, refuse=self._refuse)
+        self._executions = Executions(output, on_end=self._note_end, send=self.tell)
         self._lines = protocol.Lines(protocol.MAX_REPLY_BYTES)
         self._unsent: list[protocol.Order] = []
         self._queue = 0
@@ -43,7 +42,7 @@ class Dialogue:
     @property
     def under_way(self) -> int:
         """How many executions it was sent and has not ended."""
-        return len(self._turns)
+        return len(self._executions)
 
     def let_queue(self, executions: int) -> None:
         """It says that it can queue so many."""
@@ -59,16 +58,18 @@ class Dialogue:
         orders, self._unsent = self._unsent, []
         self._write(protocol.encode_all(orders))
 
-    def begin(self, start: protocol.Start, observer: Observer, limit_s: float | None) -> Turn:
+    def begin(
+        self, start: protocol.Start, observer: Observer, limit_s: float | None
+    ) -> SentExecution:
         """Send it; its end is heard in the turn."""
-        turn = Turn(start.execution_id, observer, limit_s, self._loop)
-        self._turns.add(turn)
+        turn = SentExecution(start.execution_id, observer, limit_s, self._loop)
+        self._executions.add(turn)
         self.send(start)
         return turn
 
-    def tell(self, order: protocol.Obey | protocol.Kept | protocol.Told | protocol.Found) -> bool:
+    def tell(self, order: protocol.WorkOrder | protocol.Response) -> bool:
         """Send something about the present execution; whether it is that one."""
-        first = self._turns.first
+        first = self._executions.first
         present = first is not None and first.has_begun and first.id == order.execution_id
         if present:
             self.send(order)
@@ -81,28 +82,28 @@ class Dialogue:
             if isinstance(reply, protocol.Ready) and not self.ready.done():
                 self.ready.set_result(reply)
             else:
-                self._turns.take(reply)
+                self._executions.take(reply)
 
     def hear_output(self, data: bytes) -> None:
         """What it prints."""
-        if len(self._turns) > 1:
+        if len(self._executions) > 1:
             # It cannot be told which execution printed this, and nobody must see what is another's.
             self._queue = self.ahead = 0
             self._output.turn_to(None)
         self._output.take(data)
-        if not self._turns:
+        if not self._executions:
             self._output.end_line()  # the work is over: nothing will end the line
 
     def break_off(self, why: Exception) -> None:
         """It will say nothing more."""
         fail_future(self.ready, why)
-        first, others = self._turns.close()
+        first, others = self._executions.close()
         if first is not None:
             first.fail(why)
         for other in others:
             other.fail(NotBegun("its executor process is gone"))
 
-    def _note_end(self, turn: Turn) -> None:
+    def _note_end(self, turn: SentExecution) -> None:
         if isinstance(turn.ending, protocol.Returned):
             self._usual_s = AHEAD_S
         else:
@@ -111,30 +112,3 @@ class Dialogue:
         self.ahead = min(self._queue, max(int(AHEAD_S / self._usual_s) - 1, 0))
         if self._output.has_open_line:
             self._loop.call_soon(self._output.end_line)
-
-    def _refuse(self, piece: protocol.Segment | protocol.Query | protocol.Ask) -> None:
-        """Nobody keeps this, or can be asked."""
-        match piece:
-            case protocol.Query():
-                refusal = "nobody keeps frontiers here"
-                self.tell(
-                    protocol.Told(
-                        execution_id=piece.execution_id, number=piece.number, refusal=refusal
-                    )
-                )
-            case protocol.Ask():
-                nobody = Finding(refusal="nobody can be asked here")
-                self.tell(
-                    protocol.Found(
-                        execution_id=piece.execution_id, number=piece.number, finding=nobody
-                    )
-                )
-            case protocol.Segment():
-                self.tell(
-                    protocol.Kept(
-                        execution_id=piece.execution_id,
-                        stream=piece.stream,
-                        sequence=piece.segment.sequence,
-                        refusal="nobody keeps output here",
-                    )
-                )

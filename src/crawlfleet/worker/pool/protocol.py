@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.text.nesting import MAX_NESTING, is_too_deep
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import EMPTY_OBJECT, ErrorClass
-from crawlfleet.model.wire import output
-from crawlfleet.model.wire.execution_requests import Finding, Inquiry
-from crawlfleet.model.wire.output import Stream
+from crawlfleet.model.wire.services import FOR_EXECUTORS
 
 PROTOCOL: Final = 1
 MAX_RESULT_BYTES: Final = 1_000_000
@@ -26,10 +25,8 @@ MAX_REPLY_BYTES: Final = 2 * MAX_RESULT_BYTES
 """A process that sends a longer line is stopped; nobody keeps reading to see how long it gets."""
 MAX_ORDER_BYTES: Final = 32_000_000
 """Twice what the master accepts as a request, so that no parameters are ever too long."""
-MAX_QUERY_BYTES: Final = 1_000_000
-"""Of one `query`, before base64; what is longer is sent in several."""
-MAX_ASKED_BYTES: Final = 11_000_000
-"""Of all that belong together: more does not fit into a request to the master."""
+MAX_DATA_BYTES: Final = 1_000_000
+"""The most `data` of one `request`, before base64; longer data is sent in several."""
 MAX_AHEAD: Final = 64
 """How many executions beyond the present one a node sends to a process that can queue them."""
 MAX_MESSAGE_CHARS: Final = 2_000
@@ -62,10 +59,9 @@ class Hello(Order, frozen=True, kw_only=True):
     sinks_dir: str = ""
     """The folder below which sinks of tasks write their files; none may without it."""
     takes: tuple[str, ...] = ()
-    """Kinds of messages beyond the first ones that the node understands: `segments`, and
-    `frontier` for `query`, `inquiries` for `ask`."""
+    """The services to which the node passes on a `request`."""
     ahead: int = MAX_AHEAD
-    """So many executions may be sent ahead, if the process says that it can queue them."""
+    """The most executions that the node sends ahead, if the process says that it can queue them."""
 
 
 class Start(Order, frozen=True, kw_only=True):
@@ -92,8 +88,8 @@ class Cancel(Order, frozen=True, kw_only=True):
     execution_id: str
 
 
-class Obey(Order, frozen=True, kw_only=True):
-    """Do or answer this while the work goes on; only sent to those that take `orders`."""
+class WorkOrder(Order, frozen=True, kw_only=True, tag="obey"):
+    """An order for the work while it goes on; only sent to a process that takes `orders`."""
 
     execution_id: str
     number: int
@@ -101,33 +97,17 @@ class Obey(Order, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
 
 
-class Kept(Order, frozen=True, kw_only=True):
-    """The answer to a segment: the master has it, unless a refusal says why not."""
-
-    execution_id: str
-    stream: Stream
-    sequence: int
-    refusal: str = ""
-    is_ended: bool = False
-    """Of a refusal: whether others have settled what counts of this run, so that the execution may
-    as well end, with `lost`; the next attempt goes on from there."""
-
-
-class Told(Order, frozen=True, kw_only=True):
-    """The answer to a `query`, unless a refusal says why there is none."""
+class Response(Order, frozen=True, kw_only=True):
+    """The answer to the `request` of that number."""
 
     execution_id: str
     number: int
+    payload: msgspec.Raw = msgspec.Raw(b"null")
     data: bytes = b""
     refusal: str = ""
-
-
-class Found(Order, frozen=True, kw_only=True):
-    """The answer to an `ask`."""
-
-    execution_id: str
-    number: int
-    finding: Finding
+    """Why nothing was done; empty when it was."""
+    may_retry: bool = False
+    """Whether the same request may succeed later."""
 
 
 class Ready(Reply, frozen=True, kw_only=True):
@@ -136,7 +116,7 @@ class Ready(Reply, frozen=True, kw_only=True):
     protocol: int
     task_types: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
-    """Kinds of messages beyond the first ones that it understands: `orders`."""
+    """Messages beyond the first ones that the process understands: `orders`."""
     ahead: int = 0
     """How many executions it can queue beside the one that it works on."""
 
@@ -177,31 +157,16 @@ class Answer(Reply, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Segment(Reply, frozen=True, kw_only=True):
-    """A piece of output for the master; wait for `kept` before the next one of its stream."""
-
-    execution_id: str
-    segment: output.Segment
-    stream: Stream = "items"
-    data: bytes = b""
-
-
-class Query(Reply, frozen=True, kw_only=True):
-    """Something asked of the frontier that the master keeps; `told` answers it."""
+class Request(Reply, frozen=True, kw_only=True):
+    """A request to a service of the master; `response` answers it."""
 
     execution_id: str
     number: int
+    service: str
+    payload: msgspec.Raw = msgspec.Raw(b"null")
     data: bytes = b""
     more: bool = False
-    """Whether it goes on in the next one of this number."""
-
-
-class Ask(Reply, frozen=True, kw_only=True):
-    """Something asked of the fleet: a lock, or when a host may be visited; `found` answers it."""
-
-    execution_id: str
-    number: int
-    inquiry: Inquiry
+    """Whether its data goes on in the next request of this number."""
 
 
 class Output(Reply, frozen=True, kw_only=True):
@@ -240,15 +205,12 @@ class Returned(Reply, frozen=True, kw_only=True):
     execution_id: str
 
 
-AnyOrder = Hello | Start | Cancel | Obey | Kept | Told | Found
+AnyOrder = Hello | Start | Cancel | WorkOrder | Response
 Ending = Result | Error | Stopped | Returned
-Aside = Progress | Log | Output | Figures | Answer | Segment | Query | Ask
-"""What an execution may say at any time."""
-AnyReply = Ready | Started | Aside | Ending
+Note = Progress | Log | Output | Figures | Answer | Request
+"""The messages that an execution may send at any time."""
+AnyReply = Ready | Started | Note | Ending
 ORDERS: Final = "orders"
-SEGMENTS: Final = "segments"
-FRONTIER: Final = "frontier"
-INQUIRIES: Final = "inquiries"
 
 _orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
 _replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
@@ -262,7 +224,7 @@ def hello_of(settings: WorkerSettings) -> Hello:
         python_modules=settings.python_modules,
         allow_private=settings.allow_private,
         sinks_dir=settings.sinks_dir,
-        takes=(SEGMENTS, FRONTIER, INQUIRIES),
+        takes=FOR_EXECUTORS,
     )
 
 
@@ -277,6 +239,13 @@ def encode_all(messages: Sequence[Order | Reply]) -> bytes:
     if lines.count(b"\n") == len(messages):
         return lines
     return b"".join(map(encode, messages))  # some raw JSON has line breaks
+
+
+TOO_DEEP: Final = (
+    f"more than {MAX_NESTING} lists and objects lie within each other; send them as a text"
+)
+AROUND: Final = 10
+"""Levels of a message around the value that it carries."""
 
 
 def too_large(size: int) -> str:
@@ -304,12 +273,14 @@ def decode_reply(line: bytes) -> AnyReply:
     """Raises `Malformed`, also for text that is not UTF-8: raw data goes on to the store."""
     try:
         line.decode()
+        if is_too_deep(line, MAX_NESTING + AROUND):
+            raise Malformed(_complaint(line, TOO_DEEP))
         return _replies.decode(line)
     except ValueError as error:
         raise Malformed(_complaint(line, error)) from None
 
 
-def _complaint(line: bytes, error: ValueError) -> str:
+def _complaint(line: bytes, error: object) -> str:
     return f"{error}; the line begins with {line[:200]!r}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from crawlfleet.core.text.nesting import is_too_deep
 from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.model.wire.node_protocol import Assignment
 from crawlfleet.ports.execution import Attempt, NotBegun
@@ -36,6 +37,8 @@ def attempt_of(
         case protocol.Result(data=data, metrics=metrics):
             if (size := memoryview(data).nbytes) > protocol.MAX_RESULT_BYTES:
                 return failed(ErrorClass.ERROR, protocol.too_large(size))
+            if is_too_deep(bytes(data)):
+                return failed(ErrorClass.ERROR, protocol.TOO_DEEP)
             return Attempt(data=data, metrics={**metrics, **figures, "elapsed_s": elapsed_s})
         case protocol.Error(error_class=error_class, message=message, details=details):
             return failed(error_class, message, details)

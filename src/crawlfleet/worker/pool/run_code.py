@@ -12,15 +12,16 @@ from typing import Protocol
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.model.wire.node_protocol import Assignment
+from crawlfleet.model.wire.services import FOR_EXECUTORS
 from crawlfleet.ports.execution import Attempt, Observer
 from crawlfleet.ports.sandbox import CellOrder, Provide, Provision, Sandbox
 from crawlfleet.worker.code.environments import CannotMake
 from crawlfleet.worker.pool import protocol
 from crawlfleet.worker.pool.confinement import Unprovided
-from crawlfleet.worker.pool.executions import OverTime, Turn
-from crawlfleet.worker.pool.process import Child, Departed, FailedStart
+from crawlfleet.worker.pool.executions import SentExecution, TimeLimitReached
+from crawlfleet.worker.pool.process import ExecutorProcess, ProcessGone, ProcessNotStarted
 from crawlfleet.worker.pool.results import NO_SECRETS, attempt_of, failed, over_time, start_of
-from crawlfleet.worker.pool.workspace import Bench, Workshop
+from crawlfleet.worker.pool.workspace import Workspace, Workspaces
 
 
 class Order(Protocol):
@@ -30,17 +31,17 @@ class Order(Protocol):
     async def __call__(self, assignment: Assignment, provide: Provide) -> CellOrder | None: ...
 
 
-class Apart:
+class CodeRunner:
     """The part of a pool that runs what is not of this program."""
 
     def __init__(
         self,
         settings: WorkerSettings,
-        workshop: Workshop,
+        workshop: Workspaces,
         *,
         sandbox: Sandbox | None,
         order: Order,
-        at_work: dict[str, Child],
+        at_work: dict[str, ExecutorProcess],
         ready_timeout_s: float,
     ) -> None:
         """`at_work` is told which process has which execution, so that orders reach it."""
@@ -50,7 +51,7 @@ class Apart:
         self._order = order
         self._at_work = at_work
         self._ready_timeout_s = ready_timeout_s
-        self._children: set[Child] = set()
+        self._children: set[ExecutorProcess] = set()
         self._is_open = False
 
     async def run(
@@ -82,13 +83,13 @@ class Apart:
                 group.create_task(child.retire(self._settings.stop_grace_s))
 
     async def _work(
-        self, bench: Bench, assignment: Assignment, observer: Observer, start: protocol.Start
+        self, bench: Workspace, assignment: Assignment, observer: Observer, start: protocol.Start
     ) -> Attempt:
         try:
             child = await self._start(bench, assignment)
         except Unprovided as error:
             return failed(error.error_class, str(error))
-        except FailedStart as failure:
+        except ProcessNotStarted as failure:
             return failed(ErrorClass.CRASH, str(failure), failure.output)
         self._children.add(child)
         try:
@@ -100,9 +101,9 @@ class Apart:
             self._children.discard(child)
             await child.end()
 
-    async def _start(self, bench: Bench, assignment: Assignment) -> Child:
+    async def _start(self, bench: Workspace, assignment: Assignment) -> ExecutorProcess:
         """A process for the code, in a cell if it needs one. Raises `Unprovided` and
-        `FailedStart`."""
+        `ProcessNotStarted`."""
 
         async def provide(_: Assignment) -> Provision:
             return Provision(
@@ -111,20 +112,17 @@ class Apart:
                 readable=tuple(map(str, bench.readable)),
             )
 
-        kind, hello = (
-            assignment.task_type,
-            protocol.Hello(
-                takes=(protocol.SEGMENTS, protocol.FRONTIER, protocol.INQUIRIES), ahead=0
-            ),
-        )
+        kind, hello = assignment.task_type, protocol.Hello(takes=FOR_EXECUTORS, ahead=0)
         order = await self._order(assignment, provide)
         if order is not None:
             if self._sandbox is None:
                 raise Unprovided("this node has no sandbox, but the work needs a cell")
-            return await Child.confine(kind, order, self._sandbox, hello, self._ready_timeout_s)
+            return await ExecutorProcess.confine(
+                kind, order, self._sandbox, hello, self._ready_timeout_s
+            )
         if self._sandbox is not None and assignment.bundle is not None:
             raise Unprovided("the code of a bundle runs in a cell, but none was ordered")
-        return await Child.spawn(
+        return await ExecutorProcess.spawn(
             kind,
             bench.command,
             hello,
@@ -133,16 +131,18 @@ class Apart:
             folder=bench.scratch,
         )
 
-    async def _listen(self, child: Child, turn: Turn, assignment: Assignment) -> Attempt:
+    async def _listen(
+        self, child: ExecutorProcess, turn: SentExecution, assignment: Assignment
+    ) -> Attempt:
         try:
             reply = await turn.ended
             child.kill()  # what it did after its figures were read would be in none
             return attempt_of(reply, turn.took_s, child.figures)
-        except Departed as departure:
-            end, output = await child.obituary()
+        except ProcessGone as departure:
+            end, output = await child.exit_report()
             message = str(departure) or f"the process of the code {end} during the work"
             return failed(departure.error_class, message, output)
-        except OverTime:
+        except TimeLimitReached:
             await child.halt(turn, self._settings.stop_grace_s)
             return over_time(assignment)
         except asyncio.CancelledError:

@@ -15,10 +15,10 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from crawlfleet.core.text.nesting import MAX_NESTING, is_too_deep
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.model.wire.node_protocol import OrderAnswer
-from crawlfleet.model.wire.output import Segment, Stream
 from crawlfleet.ports.execution import Attempt, Observer
 
 LEAST_CHARS: Final = 8
@@ -26,12 +26,14 @@ LEAST_CHARS: Final = 8
 LEAST_REST: Final = 4
 """Of the rest of a value where a text was cut."""
 
+_TOO_DEEP: Final = "it is nested too deep"
+
 
 class Unsearchable(Exception):
     """A value in which secrets cannot be looked for, such as one that is nested too deep."""
 
 
-class Mask:
+class SecretMask:
     """Replaces values by their names."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -56,30 +58,32 @@ class Mask:
 
     def value(self, value: Any) -> Any:
         """The same for all texts in a value of JSON. Raises `Unsearchable`."""
-        try:
-            return self._value(value)
-        except RecursionError:
-            raise Unsearchable("it is nested too deep") from None
+        return self._value(value, 0)
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any, depth: int) -> Any:
+        if depth > MAX_NESTING:
+            raise Unsearchable(_TOO_DEEP)
         match value:
             case str():
                 return self.text(value)
             case dict():
-                return {self._value(key): self._value(each) for key, each in value.items()}
+                return {
+                    self._value(key, depth): self._value(each, depth + 1)
+                    for key, each in value.items()
+                }
             case list() | tuple():
-                return [self._value(each) for each in value]
+                return [self._value(each, depth + 1) for each in value]
             case _:
                 return value
 
     def raw(self, data: msgspec.Raw) -> msgspec.Raw:
         """The same for JSON. Raises `Unsearchable`."""
+        if is_too_deep(bytes(data)):
+            raise Unsearchable(_TOO_DEEP)
         try:
             before = msgspec.json.decode(data)
             after = self.value(before)
             return data if after == before else msgspec.Raw(msgspec.json.encode(after))
-        except RecursionError:
-            raise Unsearchable("it is nested too deep") from None
         except msgspec.DecodeError as error:
             raise Unsearchable(self.text(str(error))) from None
 
@@ -102,19 +106,16 @@ class Mask:
         return msgspec.structs.replace(attempt, data=data, error=error)
 
 
-class Discreet:
+class MaskingObserver:
     """An `Observer` that passes on everything but the values. Items are passed on as they are:
     what code hands over as its output is its own affair."""
 
-    def __init__(self, observer: Observer, mask: Mask) -> None:
+    def __init__(self, observer: Observer, mask: SecretMask) -> None:
         self._observer = observer
         self._mask = mask
         self.started = observer.started
         self.progress = observer.progress
-        self.asks = observer.asks
-        self.inquire = observer.inquire
-        self.code = observer.code
-        self.secrets = observer.secrets
+        self.request = observer.request
 
     def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
         try:
@@ -134,9 +135,6 @@ class Discreet:
         except Unsearchable as why:
             data, error = JSON_NULL, f"the answer cannot be searched for secrets: {why}"
         self._observer.answer(msgspec.structs.replace(answer, data=data, error=error))
-
-    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
-        return self._observer.segment(stream, segment, data)
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -21,12 +21,13 @@ from crawlfleet.model.bundle import BundleKind
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.wire.node_protocol import Assignment
+from crawlfleet.model.wire.services import CODE
 from crawlfleet.ports.execution import Observer
 from crawlfleet.ports.installer import Install
 from crawlfleet.ports.sandbox import Sandbox
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.code.bytecode import Bytecode
-from crawlfleet.worker.code.environments import Environment, Environments
+from crawlfleet.worker.code.environments import Environment, Environments, NoCode
 
 log = logger(Component.WORKER)
 RUNNER: Final = Path(__file__).parents[1] / "runner"
@@ -45,7 +46,7 @@ Remove = Callable[[Path], bool]
 KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-class Bench(msgspec.Struct, frozen=True, kw_only=True):
+class Workspace(msgspec.Struct, frozen=True, kw_only=True):
     """All that it takes to start the process of an execution."""
 
     command: tuple[str, ...]
@@ -59,7 +60,7 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     """What else it must be able to read, beside the system's own files."""
 
 
-class Workshop:
+class Workspaces:
     """Prepares benches, and clears them."""
 
     def __init__(self, folder: Path, *, environments: Environments, remove: Remove) -> None:
@@ -78,16 +79,22 @@ class Workshop:
         await asyncio.to_thread(self._sweep)
 
     @contextlib.asynccontextmanager
-    async def bench(self, assignment: Assignment, observer: Observer) -> AsyncIterator[Bench]:
+    async def bench(self, assignment: Assignment, observer: Observer) -> AsyncIterator[Workspace]:
         """A bench for the block. Raises `CannotMake`."""
 
         def tell(line: str) -> None:
             observer.log(line, LogLevel.INFO, {})
 
+        async def fetch() -> bytes:
+            response = await observer.request(CODE)
+            if response.refusal:
+                raise NoCode(response.refusal)
+            return response.data
+
         async with contextlib.AsyncExitStack() as stack:
             environment = None
             if assignment.bundle is not None:
-                borrowed = self._environments.borrowed(assignment.bundle, observer.code, tell)
+                borrowed = self._environments.borrowed(assignment.bundle, fetch, tell)
                 environment = await stack.enter_async_context(borrowed)
             scratch = stack.enter_context(self._scratch(assignment.execution_id))
             stack.push_async_callback(asyncio.to_thread, self._clear, scratch)
@@ -125,7 +132,7 @@ def workshop_of(
     install: Install,
     remove: Remove,
     sandbox: Sandbox | None = None,
-) -> Workshop | None:
+) -> Workspaces | None:
     """The workshop of a node with these settings; `None` where it runs no code of others. Raises
     `ConfigError` where nothing would hold it."""
     if not settings.bundles:
@@ -138,15 +145,15 @@ def workshop_of(
         most_bytes=int(settings.environments_mb * 1e6),
         compile=None if sandbox is None else Bytecode(sandbox),
     )
-    return Workshop(folder / "scratch", environments=environments, remove=remove)
+    return Workspaces(folder / "scratch", environments=environments, remove=remove)
 
 
-def _bench(scratch: Path, environment: Environment | None) -> Bench:
+def _bench(scratch: Path, environment: Environment | None) -> Workspace:
     programs = [] if environment is None else [environment.programs]
     python = environment.programs / "python" if environment else Path(sys.executable)
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     places = [*map(str, programs), "/usr/local/bin", "/usr/bin", "/bin"]
-    return Bench(
+    return Workspace(
         command=(
             *(str(python), "-I", str(RUNNER)),
             *([] if environment is None else [str(environment.code)]),

@@ -1,6 +1,6 @@
 """Passes on what executions say while they run: best effort, bounded, and never in their way.
 
-Hearing a line costs a few microseconds and never waits. What was heard goes to the master in
+Hearing a line costs a few microseconds and never waits. What was observer goes to the master in
 batches, one at a time; while the master is slow or away, lines gather here up to a bound, and
 then the middle of a log gives way. An execution that says nothing costs no message.
 """
@@ -14,10 +14,10 @@ import msgspec
 from crawlfleet.core.logs.notebook import Notebook
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.model.log import LogLevel, Progress
-from crawlfleet.model.wire.execution_requests import Inquiry
+from crawlfleet.model.task import JSON_NULL
 from crawlfleet.model.wire.node_protocol import Assignment, Note, NoteBatch, OrderAnswer
-from crawlfleet.model.wire.output import Segment, Stream
-from crawlfleet.ports.execution import ControlLink, NoCode, NoSecrets
+from crawlfleet.model.wire.services import ServiceResponse, refused
+from crawlfleet.ports.execution import ControlLink
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -37,39 +37,25 @@ LONGEST_PAUSE_S: Final = 10.0
 LAST_WORDS_S: Final = 1.0
 
 
-class Errands(Protocol):
-    """Does for executions what needs an answer of the master."""
+class RequestRelay(Protocol):
+    """Passes requests of executions on to the master."""
 
-    def ship(self, heard: "Heard", stream: Stream, segment: Segment, data: bytes) -> None:
-        """Takes its output on."""
-        ...
-
-    def inquire(self, heard: "Heard", number: int, data: bytes) -> None:
-        """Asks its frontier."""
-        ...
-
-    def consult(self, heard: "Heard", number: int, inquiry: Inquiry) -> None:
-        """Asks the fleet."""
-        ...
-
-    async def fetch(self, heard: "Heard") -> bytes:
-        """Brings the code of its bundle; raises `NoCode`."""
-        ...
-
-    async def confide(self, heard: "Heard") -> Mapping[str, str]:
-        """Brings its secrets; raises `NoSecrets`."""
+    async def request(
+        self, observer: "ExecutionObserver", service: str, payload: msgspec.Raw, data: bytes
+    ) -> ServiceResponse:
+        """Return the response of the master, however long that takes."""
         ...
 
 
-class Heard:
+class ExecutionObserver:
     """The `Observer` of one execution."""
 
     __slots__ = (
         "_begin",
-        "_errands",
-        "_notes",
-        "about",
+        "_logs",
+        "_relay",
         "answers",
+        "assignment",
         "book",
         "closed",
         "execution_id",
@@ -79,13 +65,13 @@ class Heard:
 
     def __init__(
         self,
-        notes: "Notes",
-        about: Assignment,
+        notes: "LogForwarder",
+        assignment: Assignment,
         begin: Callable[[Assignment], None],
-        errands: Errands | None,
+        relay: RequestRelay | None,
     ) -> None:
-        self.about = about
-        self.execution_id = about.execution_id
+        self.assignment = assignment
+        self.execution_id = assignment.execution_id
         self.book: Notebook | None = None
         self.newest: Progress | None = None
         self.last_figures: dict[str, Any] | None = None
@@ -93,61 +79,40 @@ class Heard:
         """Those that the master has not confirmed."""
         self.closed = False
         """Nobody will read more of its log."""
-        self._notes = notes
+        self._logs = notes
         self._begin = begin
-        self._errands = errands
+        self._relay = relay
 
     def started(self) -> None:
-        self._begin(self.about)
+        self._begin(self.assignment)
 
     def progress(self, done: float, total: float | None) -> None:
-        self.newest = Progress(done=done, total=total, at=self._notes.now())
-        self._notes.put(self, progress=True)
+        self.newest = Progress(done=done, total=total, at=self._logs.now())
+        self._logs.put(self, progress=True)
 
     def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
         if self.closed:
             return
         if self.book is None:
-            self.book = Notebook(self.execution_id, self._notes.cap_bytes)
+            self.book = Notebook(self.execution_id, self._logs.cap_bytes)
         before = self.book.unsent_bytes
-        self.book.write(message, level, fields, self._notes.now())
-        self._notes.put(self, size=self.book.unsent_bytes - before)
+        self.book.write(message, level, fields, self._logs.now())
+        self._logs.put(self, size=self.book.unsent_bytes - before)
 
     def figures(self, figures: dict[str, Any]) -> None:
         self.last_figures = figures
-        self._notes.put(self, figures=True)
+        self._logs.put(self, figures=True)
 
     def answer(self, answer: OrderAnswer) -> None:
         self.answers.append(answer)
-        self._notes.put(self)
+        self._logs.put(self)
 
-    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
-        if self._errands is None:
-            return False
-        self._errands.ship(self, stream, segment, data)
-        return True
-
-    def asks(self, number: int, data: bytes) -> bool:
-        if self._errands is None:
-            return False
-        self._errands.inquire(self, number, data)
-        return True
-
-    def inquire(self, number: int, inquiry: Inquiry) -> bool:
-        if self._errands is None:
-            return False
-        self._errands.consult(self, number, inquiry)
-        return True
-
-    async def code(self) -> bytes:
-        if self._errands is None:
-            raise NoCode("nobody has code here")
-        return await self._errands.fetch(self)
-
-    async def secrets(self) -> Mapping[str, str]:
-        if self._errands is None:
-            raise NoSecrets("nobody has secrets here")
-        return await self._errands.confide(self)
+    async def request(
+        self, service: str, payload: msgspec.Raw = JSON_NULL, data: bytes = b""
+    ) -> ServiceResponse:
+        if self._relay is None:
+            return refused("no master can be asked here")
+        return await self._relay.request(self, service, payload, data)
 
     def metrics(self) -> dict[str, float]:
         """How far it got, to be kept with its end."""
@@ -157,7 +122,7 @@ class Heard:
         return {"progress_done": self.newest.done, **total}
 
 
-class Notes:
+class LogForwarder:
     """Gathers what the executions of a session say, and sends it for as long as it runs."""
 
     def __init__(
@@ -174,7 +139,7 @@ class Notes:
         self.node_id = node_id
         self.session_id = session_id
         self.cap_bytes = cap_bytes
-        self._waiting: dict[str, Heard] = {}
+        self._waiting: dict[str, ExecutionObserver] = {}
         """Those with something to say, the one that was served last at the end."""
         self._moved: set[str] = set()
         """Whose progress the master does not know."""
@@ -186,28 +151,33 @@ class Notes:
 
     def observe(
         self,
-        about: Assignment,
+        assignment: Assignment,
         begin: Callable[[Assignment], None],
-        errands: Errands | None = None,
-    ) -> Heard:
+        relay: RequestRelay | None = None,
+    ) -> ExecutionObserver:
         """Who hears an execution; `begin` is called when its work begins."""
-        return Heard(self, about, begin, errands)
+        return ExecutionObserver(self, assignment, begin, relay)
 
     def put(
-        self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False
+        self,
+        observer: ExecutionObserver,
+        *,
+        size: int = 0,
+        progress: bool = False,
+        figures: bool = False,
     ) -> None:
         """There is something to say about an execution: `size` more bytes, its progress, or its
         figures; or an answer."""
         if self._refused:
-            heard.closed = True
+            observer.closed = True
             return
         if progress:
-            self._moved.add(heard.execution_id)
+            self._moved.add(observer.execution_id)
         if figures:
-            self._counted.add(heard.execution_id)
+            self._counted.add(observer.execution_id)
         self._unsent_bytes += size
-        if heard.execution_id not in self._waiting:
-            self._waiting[heard.execution_id] = heard
+        if observer.execution_id not in self._waiting:
+            self._waiting[observer.execution_id] = observer
             self._something.set()
         while self._unsent_bytes > UNSENT_BYTES and len(self._waiting) > 1:
             self._forget(next(iter(self._waiting.values())))
@@ -253,62 +223,62 @@ class Notes:
             self._moved.clear()
             self._counted.clear()
             return
-        for heard, note in sent:
-            self._confirm(heard, note, stale=heard.execution_id in reply.stale)
+        for observer, note in sent:
+            self._confirm(observer, note, stale=observer.execution_id in reply.stale)
 
-    def _portion(self) -> list[tuple[Heard, Note]]:
+    def _portion(self) -> list[tuple[ExecutionObserver, Note]]:
         """As much as fits into one message, of those first who have waited longest."""
-        sent: list[tuple[Heard, Note]] = []
+        sent: list[tuple[ExecutionObserver, Note]] = []
         lines, size = LINES_AT_ONCE, BYTES_AT_ONCE
-        for heard in self._waiting.values():
-            id = heard.execution_id
-            figures = heard.last_figures if id in self._counted else None
+        for observer in self._waiting.values():
+            id = observer.execution_id
+            figures = observer.last_figures if id in self._counted else None
             note = Note(
                 execution_id=id,
-                progress=heard.newest if id in self._moved else None,
+                progress=observer.newest if id in self._moved else None,
                 figures=figures,
-                answers=tuple(heard.answers),
+                answers=tuple(observer.answers),
             )
             size -= 0 if figures is None else FIGURES_BYTES
-            size -= sum(memoryview(answer.data).nbytes for answer in heard.answers)
-            if heard.book is not None:
-                part, taken = heard.book.news(most_lines=lines, most_bytes=max(size, 0))
+            size -= sum(memoryview(answer.data).nbytes for answer in observer.answers)
+            if observer.book is not None:
+                part, taken = observer.book.news(most_lines=lines, most_bytes=max(size, 0))
                 note = msgspec.structs.replace(note, lines=part.lines, left_out=part.left_out)
                 lines -= len(part.lines)
                 size -= taken
-            sent.append((heard, note))
+            sent.append((observer, note))
             if lines <= 0 or size <= 0 or len(sent) >= EXECUTIONS_AT_ONCE:
                 break
         return sent
 
-    def _confirm(self, heard: Heard, note: Note, *, stale: bool) -> None:
+    def _confirm(self, observer: ExecutionObserver, note: Note, *, stale: bool) -> None:
         if stale:
-            self._close(heard)
+            self._close(observer)
             return
-        if note.progress is heard.newest:
-            self._moved.discard(heard.execution_id)
-        if note.figures is heard.last_figures:
-            self._counted.discard(heard.execution_id)
-        del heard.answers[: len(note.answers)]
-        self._waiting.pop(heard.execution_id, None)
-        more = bool(heard.answers) or heard.execution_id in self._moved | self._counted
-        if heard.book is not None and not heard.closed:
-            before = heard.book.unsent_bytes
-            heard.book.confirm(note)
-            self._unsent_bytes += heard.book.unsent_bytes - before
-            more = more or heard.book.has_news
+        if note.progress is observer.newest:
+            self._moved.discard(observer.execution_id)
+        if note.figures is observer.last_figures:
+            self._counted.discard(observer.execution_id)
+        del observer.answers[: len(note.answers)]
+        self._waiting.pop(observer.execution_id, None)
+        more = bool(observer.answers) or observer.execution_id in self._moved | self._counted
+        if observer.book is not None and not observer.closed:
+            before = observer.book.unsent_bytes
+            observer.book.confirm(note)
+            self._unsent_bytes += observer.book.unsent_bytes - before
+            more = more or observer.book.has_news
         if more:
-            self._waiting[heard.execution_id] = heard
+            self._waiting[observer.execution_id] = observer
 
-    def _close(self, heard: Heard) -> None:
+    def _close(self, observer: ExecutionObserver) -> None:
         """Say nothing more about an execution."""
-        self._waiting.pop(heard.execution_id, None)
-        self._moved.discard(heard.execution_id)
-        self._counted.discard(heard.execution_id)
-        if heard.book is not None and not heard.closed:
-            self._unsent_bytes -= heard.book.unsent_bytes
-        heard.closed = True
+        self._waiting.pop(observer.execution_id, None)
+        self._moved.discard(observer.execution_id)
+        self._counted.discard(observer.execution_id)
+        if observer.book is not None and not observer.closed:
+            self._unsent_bytes -= observer.book.unsent_bytes
+        observer.closed = True
 
-    def _forget(self, heard: Heard) -> None:
-        self._close(heard)
-        log.warning("a log waited too long and is cut short", execution_id=heard.execution_id)
+    def _forget(self, observer: ExecutionObserver) -> None:
+        self._close(observer)
+        log.warning("a log waited too long and is cut short", execution_id=observer.execution_id)

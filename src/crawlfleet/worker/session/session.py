@@ -28,12 +28,12 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.backoff import Pauses, chance_of
 from crawlfleet.worker.code.prewarming import Warming
-from crawlfleet.worker.session.log_forwarding import LOG_BYTES, Notes
+from crawlfleet.worker.session.log_forwarding import LOG_BYTES, LogForwarder
 from crawlfleet.worker.session.pace import Pace
-from crawlfleet.worker.session.relay import Conversation
+from crawlfleet.worker.session.relay import Relay
 from crawlfleet.worker.session.reports import Reports
 from crawlfleet.worker.session.session_end import SessionEnd
-from crawlfleet.worker.session.work import HeldWork, cancelled
+from crawlfleet.worker.session.work import SessionWork, cancelled
 
 log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
@@ -91,14 +91,14 @@ class WorkSession:
         self._stopping = stopping
         self._valid_until = asked_at + self._valid_s
         self._pace = Pace(asked_at)
-        self._notes = Notes(
+        self._logs = LogForwarder(
             link=link,
             system=system,
             node_id=registered.node_id,
             session_id=registered.session_id,
             cap_bytes=log_bytes,
         )
-        self._talk = Conversation(self._notes, link=link, pool=pool)
+        self._relay = Relay(self._logs, link=link, pool=pool)
         self._reports = Reports(
             link=link,
             system=system,
@@ -106,8 +106,8 @@ class WorkSession:
             node_id=registered.node_id,
             session_id=registered.session_id,
         )
-        self._work = HeldWork(
-            pool=pool, reports=self._reports, talk=self._talk, pace=self._pace, slots=slots
+        self._work = SessionWork(
+            pool=pool, reports=self._reports, relay=self._relay, pace=self._pace, slots=slots
         )
         if registered.terms is not None:
             self._work_by(registered.terms, asked_at)
@@ -128,7 +128,7 @@ class WorkSession:
         ]
         # Not among the loops: nothing about logs or disks may end a session.
         aside = [
-            asyncio.create_task(self._notes.run(), name="notes"),
+            asyncio.create_task(self._logs.run(), name="notes"),
             asyncio.create_task(self._reports.keep_unanswered(), name="keeping"),
         ]
         for each in aside:
@@ -144,7 +144,7 @@ class WorkSession:
             await self._send_last_reports()
         await self._reports.keep()
         if end is not SessionEnd.LOST:
-            await self._notes.finish()
+            await self._logs.finish()
         return end
 
     async def _beat(self) -> SessionEnd:
@@ -247,7 +247,7 @@ class WorkSession:
             if lease.session_lost:
                 return SessionEnd.DRAINED if lease.draining else SessionEnd.LOST
             self._work.obey(lease.stop)
-            self._talk.pass_on(lease.orders)
+            self._relay.pass_on(lease.orders)
             self._warming.obey(lease.warm, self._link, self._registered, self._beat_soon.set)
             for assignment in lease.assignments:
                 self._work.begin(assignment)

@@ -18,7 +18,7 @@ from crawlfleet.model.wire.node_protocol import Assignment, ReportKind, StopOrde
 from crawlfleet.ports.execution import Attempt, ExecutorPool, NotBegun
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.session.pace import Pace
-from crawlfleet.worker.session.relay import Conversation
+from crawlfleet.worker.session.relay import Relay
 from crawlfleet.worker.session.reports import Reports
 
 log = logger(Component.WORKER)
@@ -28,15 +28,15 @@ READY_AT_MOST_S: Final = 1.0
 """What lies ready for longer is given back: another node may have room for it."""
 
 
-class HeldWork:
+class SessionWork:
     """Runs what it is given in the slots of the node, and says how each ended."""
 
     def __init__(
-        self, *, pool: ExecutorPool, reports: Reports, talk: Conversation, pace: Pace, slots: int
+        self, *, pool: ExecutorPool, reports: Reports, relay: Relay, pace: Pace, slots: int
     ) -> None:
         self._pool = pool
         self._reports = reports
-        self._talk = talk
+        self._relay = relay
         self._pace = pace
         self._offered_slots = self._slots = slots
         self.held: dict[str, Assignment] = {}
@@ -146,9 +146,9 @@ class HeldWork:
             self._seen.popitem(last=False)
 
     async def _execute(self, assignment: Assignment, ahead: bool) -> None:
-        heard = self._talk.listen(assignment, self._reports.say_started)
+        observer = self._relay.observe(assignment, self._reports.say_started)
         try:
-            attempt = await self._pool.run(assignment, heard, ahead=ahead)
+            attempt = await self._pool.run(assignment, observer, ahead=ahead)
         except NotBegun:
             self._ready[assignment.execution_id] = assignment
             self._ready.move_to_end(assignment.execution_id, last=False)
@@ -164,13 +164,13 @@ class HeldWork:
             self._reports.say(assignment, ReportKind.FAILED, Attempt(error=failure))
         else:
             kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
-            if measured := heard.metrics():
+            if measured := observer.metrics():
                 attempt = msgspec.structs.replace(attempt, metrics=attempt.metrics | measured)
             self._reports.say(assignment, kind, attempt)
             self._pace.count_end()
         finally:
             self.running.pop(assignment.execution_id, None)
-            self._talk.end(assignment.execution_id)
+            self._relay.end(assignment.execution_id)
             self._run_soon()
 
     def obey(self, orders: tuple[StopOrder, ...]) -> None:

@@ -26,7 +26,7 @@ from crawlfleet.model.crawl.frontier import (
     Link,
 )
 from crawlfleet.model.crawl.frontier_place import FrontierPlace, PlaceState
-from crawlfleet.ports.frontier.checkpoint import Portion
+from crawlfleet.ports.frontier.host import Portion
 from crawlfleet.testing.frontier_suite.harness import NOW, link, retry, visit
 from tests.support.servers import RedisServer
 

@@ -13,8 +13,8 @@ import pytest
 
 from crawlfleet.adapters.frontier.redis.connection import Line, script
 from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
+from crawlfleet.adapters.frontier.redis.partition import FIRST_ERROR
 from crawlfleet.adapters.frontier.redis.records import word
-from crawlfleet.adapters.frontier.redis.seen import FIRST_ERROR
 from crawlfleet.model.crawl.frontier import FrontierRules
 from crawlfleet.testing.frontier_suite.harness import NOW, commit, lease, link, visit
 from tests.support.servers import RedisServer

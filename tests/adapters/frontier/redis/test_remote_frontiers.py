@@ -15,26 +15,23 @@ from crawlfleet.adapters.files.output import OutputFolder
 from crawlfleet.adapters.frontier.folder import CHECKPOINT, FolderShelf
 from crawlfleet.adapters.frontier.redis.frontier import RedisFrontier
 from crawlfleet.adapters.frontier.redis.server import RedisFrontiers
+from crawlfleet.control.leases.services import ServiceCall
 from crawlfleet.core.crawls import frontier_codec
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.errors import Busy, FrontierLost, StoreUnavailable
-from crawlfleet.features.crawls import placed_crawls
+from crawlfleet.features.crawls import remote_frontiers
 from crawlfleet.features.crawls import remote_frontiers as placing_module
 from crawlfleet.features.crawls.frontiers import Frontiers
-from crawlfleet.features.crawls.placed_crawl import PlacedCrawl
-from crawlfleet.features.crawls.remote_frontiers import Placing
+from crawlfleet.features.crawls.remote_frontiers import RemoteCrawl, RemoteFrontiers
 from crawlfleet.model import ids
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules
 from crawlfleet.model.crawl.frontier_place import PlaceState
 from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.model.wire.frontier import (
-    FrontierCall,
-    FrontierReply,
+    FrontierLocation,
+    FrontierRequest,
     Open,
     Place,
-    Placed,
-    Standing,
-    Talk,
 )
 from crawlfleet.model.wire.output import Segment
 from crawlfleet.testing.frontier_suite.harness import NOW, A, commit, lease, link, links, visit
@@ -64,13 +61,13 @@ class Fleet:
         self.shelf = FolderShelf(folder / "frontiers")
         self.output = OutputFolder(folder)
         self.url = url
-        self.placing = self.master()
+        self.remote = self.master()
 
-    def master(self) -> Placing:
+    def master(self) -> RemoteFrontiers:
         state: Any = SimpleNamespace(leases=self.leases)
         system: Any = SimpleNamespace(entropy=secrets.token_bytes)
         store: Any = self
-        return Placing(
+        return RemoteFrontiers(
             store=store,
             state=state,
             system=system,
@@ -80,8 +77,8 @@ class Fleet:
         )
 
     @property
-    def crawl(self) -> PlacedCrawl:
-        found = self.placing._crawls.get(self.task.id)
+    def crawl(self) -> RemoteCrawl:
+        found = self.remote._crawls.get(self.task.id)
         assert found is not None
         return found
 
@@ -102,7 +99,7 @@ class Fleet:
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
-        running = asyncio.create_task(self.placing.run())
+        running = asyncio.create_task(self.remote.run())
         await asyncio.sleep(0.02)
         try:
             yield
@@ -110,7 +107,7 @@ class Fleet:
             running.cancel()
             await asyncio.wait([running])
 
-    async def open(self, placed: Placed) -> RedisFrontier:
+    async def open(self, placed: FrontierLocation) -> RedisFrontier:
         assert placed.url, placed
         frontier = RedisFrontier(
             url=placed.url, crawl=placed.crawl, rules=RULES, epoch=placed.epoch
@@ -135,16 +132,16 @@ def test_a_frontier_is_begun_once_by_whoever_leads(redis: RedisServer, tmp_path:
     async def scene() -> None:
         fleet = Fleet(tmp_path, redis.url())
         with pytest.raises(Busy):
-            await fleet.placing.place(fleet.task)
+            await fleet.remote.place(fleet.task)
         async with fleet.leading():
-            placed = [await fleet.placing.place(fleet.task) for _ in range(3)]
+            placed = [await fleet.remote.place(fleet.task) for _ in range(3)]
             assert len({each.epoch for each in placed}) == 1
             assert placed[0].crawl == fleet.task.id
             assert "redis" not in repr(placed[0])
         # The next leader goes on with the same, and does not begin what is not there.
-        fleet.placing = fleet.master()
+        fleet.remote = fleet.master()
         async with fleet.leading():
-            again = await fleet.placing.place(fleet.task)
+            again = await fleet.remote.place(fleet.task)
             assert again.epoch == placed[0].epoch
 
     asyncio.run(scene())
@@ -162,11 +159,11 @@ def test_one_that_was_about_to_begin_begins_under_the_same_epoch(
         async with fleet.leading():
             with monkeypatch.context() as broken:
                 broken.setattr(RedisFrontier, "open", fail)
-                assert (await fleet.placing.place(fleet.task)).wait == "not now"
+                assert (await fleet.remote.place(fleet.task)).wait == "not now"
             crawl = fleet.crawl
             assert crawl.place.state is PlaceState.BEGINNING
             epoch = crawl.place.epoch
-            assert (await fleet.placing.place(fleet.task)).epoch == epoch
+            assert (await fleet.remote.place(fleet.task)).epoch == epoch
 
     asyncio.run(scene())
 
@@ -178,9 +175,9 @@ def test_only_crawls_that_want_it_are_told(redis: RedisServer, tmp_path: Path) -
         alone = Fleet(tmp_path, redis.url(), frontier=None)
         part = msgspec.structs.replace(alone.task, parent_id=Fleet(tmp_path, "").task.id)
         async with fleet.leading():
-            assert await fleet.placing.place(other) == Placed()
-            assert await fleet.placing.place(alone.task) == Placed()
-            assert (await fleet.placing.place(part)).url
+            assert await fleet.remote.place(other) == FrontierLocation()
+            assert await fleet.remote.place(alone.task) == FrontierLocation()
+            assert (await fleet.remote.place(part)).url
 
     asyncio.run(scene())
 
@@ -188,15 +185,15 @@ def test_only_crawls_that_want_it_are_told(redis: RedisServer, tmp_path: Path) -
 def test_what_is_wrong_with_redis_is_said(tmp_path: Path) -> None:
     async def scene(careless: str) -> None:
         fleet = Fleet(tmp_path, "")
-        assert "set `frontier` at the masters" in (await fleet.placing.place(fleet.task)).refusal
+        assert "set `frontier` at the masters" in (await fleet.remote.place(fleet.task)).refusal
         fleet = Fleet(tmp_path, careless)
         async with fleet.leading():
-            refusal = (await fleet.placing.place(fleet.task)).refusal
+            refusal = (await fleet.remote.place(fleet.task)).refusal
             assert refusal.startswith("`frontier`: ")
             assert "CONFIG SET appendfsync always" in refusal
         fleet = Fleet(tmp_path, "redis://127.0.0.1:9/0")
         async with fleet.leading():
-            assert "does not answer" in (await fleet.placing.place(fleet.task)).wait
+            assert "does not answer" in (await fleet.remote.place(fleet.task)).wait
 
     with redis_server(fsync=False) as server:
         asyncio.run(scene(server.url()))
@@ -207,7 +204,7 @@ def test_leases_of_executions_that_are_over_end(redis: RedisServer, tmp_path: Pa
         fleet = Fleet(tmp_path, redis.url())
         mine, other = fleet.begin("exec-1"), fleet.begin("exec-2")
         async with fleet.leading():
-            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            frontier = await fleet.open(await fleet.remote.place(fleet.task))
             await frontier.add(links("abc"), NOW)
             assert await lease(frontier, worker=mine)
             await asyncio.sleep(0.2)
@@ -233,7 +230,7 @@ def test_a_lost_frontier_is_restored_and_its_output_cut(redis: RedisServer, tmp_
             return {f"fleet:items@{mine}": {"runs": runs}}
 
         async with fleet.leading():
-            placed = await fleet.placing.place(fleet.task)
+            placed = await fleet.remote.place(fleet.task)
             frontier = await fleet.open(placed)
             await frontier.add(links("abc"), NOW)
             one = (await lease(frontier, worker=mine, urls=2))[A]
@@ -253,8 +250,8 @@ def test_a_lost_frontier_is_restored_and_its_output_cut(redis: RedisServer, tmp_
             with pytest.raises(FrontierLost) as lost:
                 await frontier.counts()
             await frontier.close()
-            await fleet.placing.lost(fleet.task, placed.epoch, str(lost.value))
-            again = await fleet.placing.place(fleet.task)
+            await fleet.remote.lost(fleet.task, placed.epoch, str(lost.value))
+            again = await fleet.remote.place(fleet.task)
             assert again.epoch != placed.epoch
             frontier = await fleet.open(again)
             counts = await frontier.counts()
@@ -264,8 +261,8 @@ def test_a_lost_frontier_is_restored_and_its_output_cut(redis: RedisServer, tmp_
             assert cut == {mine: 1}
             await frontier.close()
             # Who comes late with the old epoch changes nothing.
-            await fleet.placing.lost(fleet.task, placed.epoch, "again")
-            assert (await fleet.placing.place(fleet.task)).epoch == again.epoch
+            await fleet.remote.lost(fleet.task, placed.epoch, "again")
+            assert (await fleet.remote.place(fleet.task)).epoch == again.epoch
 
     asyncio.run(scene())
 
@@ -278,7 +275,7 @@ def test_a_crawl_that_has_ended_is_taken_off_redis_and_can_be_tried_again(
         mine = fleet.begin("exec-1")
         keys = "KEYS", f"crawlfleet:{{{fleet.task.id}*"
         async with fleet.leading():
-            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            frontier = await fleet.open(await fleet.remote.place(fleet.task))
             await frontier.add(links("abc"), NOW)
             one = (await lease(frontier, worker=mine, urls=2))[A]
             assert not await commit(frontier, one, visit("a"), worker=mine)
@@ -293,20 +290,20 @@ def test_a_crawl_that_has_ended_is_taken_off_redis_and_can_be_tried_again(
                 return redis.execute(*keys) == "*0"
 
             await until(is_gone)
-            async with fleet.placing.reading(fleet.task) as knowing:
+            async with fleet.remote.reading(fleet.task) as knowing:
                 record = await knowing.record(link("a").id)
                 assert record is not None
                 assert record.status == "done"
 
             fleet.status = TaskStatus.PENDING
             fleet.begin("exec-2")
-            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            frontier = await fleet.open(await fleet.remote.place(fleet.task))
             counts = await frontier.counts()
             assert (counts.known, counts.done) == (3, 1)
             assert (await frontier.open())["notes"] == 7
             await frontier.close()
 
-            await fleet.placing.discard(fleet.task.id)
+            await fleet.remote.discard(fleet.task.id)
             await fleet.shelf.remove(fleet.task.id)
             assert redis.execute(*keys) == "*0"
             assert await fleet.shelf.tasks() == []
@@ -319,25 +316,25 @@ def test_who_reads_what_became_of_urls_holds_up_nobody(redis: RedisServer, tmp_p
         fleet = Fleet(tmp_path, redis.url())
         fleet.begin("exec-1")
         async with fleet.leading():
-            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            frontier = await fleet.open(await fleet.remote.place(fleet.task))
             await frontier.add(links("abc"), NOW)
             await frontier.close()
-            async with asyncio.timeout(20), fleet.placing.reading(fleet.task):
-                assert (await fleet.placing.place(fleet.task)).url
-                await fleet.placing.lost(fleet.task, "of another beginning", "not this one")
+            async with asyncio.timeout(20), fleet.remote.reading(fleet.task):
+                assert (await fleet.remote.place(fleet.task)).url
+                await fleet.remote.lost(fleet.task, "of another beginning", "not this one")
             fleet.leases.clear()
             fleet.status = TaskStatus.COMPLETED
 
             async def is_stored() -> bool:
                 return redis.execute("KEYS", f"crawlfleet:{{{fleet.task.id}*") == "*0"
 
-            async with fleet.placing.reading(fleet.task):
+            async with fleet.remote.reading(fleet.task):
                 await until(is_stored)
                 # It goes when it is not read any more, and was not closed meanwhile.
-                async with fleet.placing.reading(fleet.task) as knowing:
+                async with fleet.remote.reading(fleet.task) as knowing:
                     await asyncio.sleep(0.2)
                     assert await knowing.record(link("a").id) is not None
-            assert len(fleet.placing._turns) <= 1, "nothing is kept of crawls that nobody asks for"
+            assert len(fleet.remote._turns) <= 1, "nothing is kept of crawls that nobody asks for"
 
     asyncio.run(scene())
 
@@ -355,25 +352,25 @@ def test_a_restore_that_nobody_waited_for_ends_all_the_same(
         fleet = Fleet(tmp_path, redis.url())
         fleet.begin("exec-1")
         async with fleet.leading():
-            placed = await fleet.placing.place(fleet.task)
+            placed = await fleet.remote.place(fleet.task)
             crawl = fleet.crawl
-            await fleet.placing.lost(fleet.task, placed.epoch, "emptied")
+            await fleet.remote.lost(fleet.task, placed.epoch, "emptied")
             monkeypatch.setattr(RedisFrontier, "restore", slowly)
-            monkeypatch.setattr(placed_crawls, "ANSWER_S", 0.01)
-            assert (await fleet.placing.place(fleet.task)).wait == placed_crawls.RESTORING
+            monkeypatch.setattr(remote_frontiers, "ANSWER_S", 0.01)
+            assert (await fleet.remote.place(fleet.task)).wait == remote_frontiers.RESTORING
             restoring = crawl.restoring
             assert restoring is not None
             await asyncio.wait([restoring])
             saved_at = crawl.saved_at
 
-            again = await fleet.placing.place(fleet.task)
+            again = await fleet.remote.place(fleet.task)
             assert again.epoch not in ("", placed.epoch)
 
             async def is_saved() -> bool:
                 return crawl.saved_at > saved_at
 
             await until(is_saved)
-            await fleet.placing.discard(fleet.task.id)
+            await fleet.remote.discard(fleet.task.id)
 
     asyncio.run(scene())
 
@@ -386,7 +383,7 @@ def test_a_crawl_that_is_discarded_while_another_is_attended_to_ends_nothing_els
         fleet.begin("exec-1")
         async with fleet.leading():
             for task in (fleet.task, other.task):
-                assert (await fleet.placing.place(task)).epoch
+                assert (await fleet.remote.place(task)).epoch
             first = fleet.crawl
             frontier = first.frontier
             assert frontier is not None
@@ -399,15 +396,15 @@ def test_a_crawl_that_is_discarded_while_another_is_attended_to_ends_nothing_els
 
             frontier.counts = slowly  # type: ignore[method-assign]
             await asyncio.wait_for(asked.wait(), 20)
-            await fleet.placing.discard(other.task.id)
+            await fleet.remote.discard(other.task.id)
             saved_at = first.saved_at
 
             async def is_saved() -> bool:
-                return first.saved_at > saved_at and fleet.placing._leads
+                return first.saved_at > saved_at and fleet.remote._leads
 
             await until(is_saved)
             await asyncio.sleep(0.2)
-            assert fleet.placing._leads
+            assert fleet.remote._leads
 
     asyncio.run(scene())
 
@@ -420,7 +417,7 @@ def test_a_crawl_is_restored_with_the_partitions_that_it_was_begun_with(
         fleet.begin("exec-1")
         seeds = [link("a", f"https://{number}.example") for number in range(12)]
         async with fleet.leading():
-            placed = await fleet.placing.place(fleet.task)
+            placed = await fleet.remote.place(fleet.task)
             frontier = await fleet.open(placed)
             await frontier.add(seeds, NOW)
             await frontier.close()
@@ -432,10 +429,10 @@ def test_a_crawl_is_restored_with_the_partitions_that_it_was_begun_with(
 
             await until(is_saved)
         fleet.url = f"{redis.url()}?partitions=2"
-        fleet.placing = fleet.master()
+        fleet.remote = fleet.master()
         redis.execute("FLUSHALL")
         async with fleet.leading():
-            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            frontier = await fleet.open(await fleet.remote.place(fleet.task))
             assert frontier.partitions == 4
             assert (await frontier.counts()).known == len(seeds)
             await frontier.close()
@@ -450,17 +447,17 @@ def test_one_checkpoint_that_cannot_be_read_keeps_no_other_from_being_looked_aft
         fleet = Fleet(tmp_path, redis.url())
         async with fleet.leading():
             for task in (fleet.task, Fleet(tmp_path, "").task):
-                assert (await fleet.placing.place(task)).epoch
+                assert (await fleet.remote.place(task)).epoch
         bad, good = await fleet.shelf.tasks()
         (tmp_path / "frontiers" / bad / CHECKPOINT).write_bytes(b"no database" * 1000)
-        fleet.placing = fleet.master()
+        fleet.remote = fleet.master()
         async with fleet.leading():
 
             async def is_known() -> bool:
-                return good in fleet.placing._crawls
+                return good in fleet.remote._crawls
 
             await until(is_known)
-            assert bad not in fleet.placing._crawls
+            assert bad not in fleet.remote._crawls
 
     asyncio.run(scene())
 
@@ -472,7 +469,7 @@ def test_one_that_is_seen_to_be_lost_is_told_to_nobody_meanwhile(
         fleet = Fleet(tmp_path, redis.url())
         fleet.begin("exec-1")
         async with fleet.leading():
-            placed = await fleet.placing.place(fleet.task)
+            placed = await fleet.remote.place(fleet.task)
             crawl = fleet.crawl
             assert crawl.frontier is not None
             asked, told = asyncio.Event(), asyncio.Event()
@@ -484,7 +481,7 @@ def test_one_that_is_seen_to_be_lost_is_told_to_nobody_meanwhile(
 
             crawl.frontier.workers = is_lost  # type: ignore[method-assign]
             await asyncio.wait_for(asked.wait(), 20)
-            waiting = asyncio.create_task(fleet.placing.place(fleet.task))
+            waiting = asyncio.create_task(fleet.remote.place(fleet.task))
             await asyncio.sleep(0.1)
             told.set()
             again = await waiting
@@ -503,24 +500,17 @@ def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
         mine = fleet.begin("exec-1")
         state: Any = SimpleNamespace(leases=fleet.leases)
 
-        async def lease_of(node_id: str, call: FrontierCall) -> Lease | None:
-            return fleet.leases.get(call.execution_id)
-
-        fence: Any = SimpleNamespace(lease=lease_of)
-        frontiers = Frontiers(state=state, fence=fence, shelf=fleet.shelf, placing=fleet.placing)
+        frontiers = Frontiers(state=state, shelf=fleet.shelf, remote=fleet.remote)
         frontiers._leads = True
 
-        async def ask(what: Any) -> FrontierReply:
-            data = frontier_codec.written(Talk(asks=[what]))
-            return await frontiers.ask(
-                "node", FrontierCall(session_id="", execution_id=mine, token=1, data=data)
-            )
+        async def ask(what: Any) -> str:
+            data = frontier_codec.written(FrontierRequest(asks=[what]))
+            call = ServiceCall(fleet.leases[mine], None, data)
+            return (await frontiers.answer(call)).refusal
 
         async with fleet.leading():
-            assert (await ask(Place())).standing is Standing.DONE
-            refused = await ask(Open())
-            assert refused.standing is Standing.REFUSED
-            assert "is in Redis" in refused.message
+            assert await ask(Place()) == ""
+            assert "is in Redis" in await ask(Open())
             assert not await fleet.shelf.has(fleet.task.id)
 
     asyncio.run(scene())
@@ -533,20 +523,20 @@ def test_a_crawl_moves_to_another_redis_when_nobody_works_on_the_old_one(
         fleet = Fleet(tmp_path, redis.url())
         old = fleet.begin("exec-1")
         async with fleet.leading():
-            placed = await fleet.placing.place(fleet.task, old)
+            placed = await fleet.remote.place(fleet.task, old)
         fleet.url = elsewhere
-        fleet.placing = fleet.master()
+        fleet.remote = fleet.master()
         new = fleet.begin("exec-2")
         async with fleet.leading():
             for _ in range(2):
-                waiting = await fleet.placing.place(fleet.task, new)
+                waiting = await fleet.remote.place(fleet.task, new)
                 assert "1 of its executions may still work" in waiting.wait
             del fleet.leases[old]
-            moved = await fleet.placing.place(fleet.task, new)
+            moved = await fleet.remote.place(fleet.task, new)
             assert (moved.url, moved.wait) == (elsewhere, "")
             assert moved.epoch != placed.epoch
             third = fleet.begin("exec-3")
-            assert (await fleet.placing.place(fleet.task, third)).epoch == moved.epoch
+            assert (await fleet.remote.place(fleet.task, third)).epoch == moved.epoch
 
     with redis_server() as other:
         asyncio.run(scene(other.url()))

@@ -21,7 +21,7 @@ from crawlfleet.adapters.frontier.redis.records import SEED, StoredUrl, id_of, r
 from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.model.crawl.frontier import UrlRecord
 from crawlfleet.model.crawl.frontier_place import FrontierPlace
-from crawlfleet.ports.frontier.checkpoint import Handed, Portion, Taken
+from crawlfleet.ports.frontier.host import Handed, Portion, Taken
 from crawlfleet.private_file import InUse, hold
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ _place: Final = msgspec.json.Decoder(FrontierPlace)
 
 
 class CheckpointFile:
-    """Implements `crawlfleet.ports.frontier.checkpoint.Checkpoint`."""
+    """Implements `crawlfleet.ports.frontier.host.Checkpoint`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

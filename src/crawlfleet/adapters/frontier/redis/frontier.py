@@ -10,14 +10,15 @@ import msgspec
 import xxhash
 
 from crawlfleet.adapters.frontier.redis import counts as counting
-from crawlfleet.adapters.frontier.redis import leasing, receipts, rounds
+from crawlfleet.adapters.frontier.redis import leasing, receipts
 from crawlfleet.adapters.frontier.redis import save as saving
 from crawlfleet.adapters.frontier.redis.begin import prepare
 from crawlfleet.adapters.frontier.redis.checkpoint import CheckpointFile
 from crawlfleet.adapters.frontier.redis.connection import Line, split_url
 from crawlfleet.adapters.frontier.redis.handover import SentLinks, hand_over, pack_links, taken_in
-from crawlfleet.adapters.frontier.redis.partition import FENCE, INTAKE, Partition
+from crawlfleet.adapters.frontier.redis.partition import BOOKS, FENCE, INTAKE, Partition
 from crawlfleet.adapters.frontier.redis.records import (
+    DONE,
     SEED,
     host_figures,
     id_bytes,
@@ -40,7 +41,7 @@ from crawlfleet.model.crawl.frontier import (
     UrlRecord,
     Visit,
 )
-from crawlfleet.ports.frontier.checkpoint import Checkpoint
+from crawlfleet.ports.frontier.host import Checkpoint
 from crawlfleet.telemetry import Component, logger
 
 log: Final = logger(Component.DEDUP)
@@ -49,6 +50,9 @@ LEASE_S: Final = 60.0
 """A worker that is not heard of for so long has lost its hosts."""
 MOST_PARTITIONS: Final = 256
 SEEDS_AT_ONCE: Final = 1000
+VISITED_BATCH: Final = 500
+HOSTS_BATCH: Final = 100
+ROUND: Final = (*BOOKS, "round")
 OURS: Final = ("partitions", "lease_s")
 
 _pack: Final = msgspec.msgpack.Encoder().encode
@@ -184,7 +188,7 @@ class RedisFrontier:
 
     async def begin_round(self, round: int) -> None:
         for partition in self._opened():
-            await rounds.begin(partition, round)
+            await _begin_round(partition, round)
         self._round = max(self._round, round)
 
     async def lease(
@@ -375,3 +379,35 @@ def _number(text: str, name: str, least: float, most: float) -> float:
             f"{name}={text!r} in the URL of the frontier is not a number from {least:g} to {most:g}"
         )
     return value
+
+
+async def _begin_round(partition: Partition, round: int) -> None:
+    """Begin a round in one partition, in which all that was visited waits again; nothing when it
+    was begun before.
+
+    That is too much for one script, and for the memory of a worker; so it goes in steps: nothing is
+    leased from the first until the last, and a worker that begins again after a crash goes on where
+    it ended. What was visited is put in order of discovery on the server, host by host.
+    """
+    if not (await partition.ask(ROUND, step="begin", round=round))[0]:
+        return
+    while (await partition.ask(ROUND, step="fetch", round=round))[0]:
+        pass
+    visited: list[bytes] = []
+    async for id, record in partition.records():
+        if record[0] == DONE:
+            visited.append(id)
+        if len(visited) == VISITED_BATCH:
+            await _sort(partition, round, visited)
+            visited.clear()
+    await _sort(partition, round, visited)
+    start = 0
+    while names := await partition.host_names(start, HOSTS_BATCH):
+        while (await partition.ask(ROUND, step="requeue", round=round, hosts=names))[0]:
+            pass
+        start += len(names)
+    await partition.ask(ROUND, step="end", round=round)
+
+
+async def _sort(partition: Partition, round: int, ids: list[bytes]) -> None:
+    await partition.ask(ROUND, step="sort", round=round, ids=[word(id) for id in ids])

@@ -1,4 +1,4 @@
-"""Who gets what: hosts of several partitions for one worker among others."""
+"""Leases: hosts of several partitions for one worker among others, and its part of `max_pages`."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import xxhash
 
-from crawlfleet.adapters.frontier.redis import allowance
-from crawlfleet.adapters.frontier.redis.partition import Partition
+from crawlfleet.adapters.frontier.redis.partition import BOOKS, Partition
 from crawlfleet.adapters.frontier.redis.records import waiting
 from crawlfleet.model.crawl.frontier import HostLease, HostState
 
+ALLOW: Final = (*BOOKS, "allow")
 _state: Final = msgspec.msgpack.Decoder(HostState).decode
 
 
@@ -51,7 +51,7 @@ async def lease(partitions: Sequence[Partition], wish: Wish) -> tuple[list[HostL
         if max_pages is not None:
             wanted = most * urls + sum(more for _, more in topped) - look.room
             if wanted > 0:
-                await allowance.ask_for(partitions, partition, wanted, wish.round)
+                await _ask_for_pages(partitions, partition, wanted, wish.round)
         some = _read((await partition.lease(worker, most, urls, topped, now))[0])
         hosts -= sum(one.state is not None for one in some)
         leases += some
@@ -81,3 +81,36 @@ def _read(given: Sequence[Any]) -> list[HostLease]:
             )
         )
     return leases
+
+
+async def _ask_for_pages(
+    partitions: Sequence[Partition], partition: Partition, more: int, round: int
+) -> None:
+    """Let a partition have so many pages more, or as many as there are.
+
+    The first partition grants pages of `max_pages` to the others, in totals that only grow; a
+    partition leases no more than it was granted, and gives back what it does not need when another
+    runs short. A worker that dies in between leaves fewer pages granted than could be, never more;
+    the next worker that runs short sets it right.
+    """
+    left = more - await _grant(partitions[0], partition, more, round)
+    if left <= 0:
+        return
+    for other in partitions:
+        if other is not partition:
+            await _grant(partitions[0], other, 0, round)
+            await other.ask(ALLOW, step="give back", round=round)
+    for other in partitions:
+        if other is not partition:
+            await _grant(partitions[0], other, 0, round)
+    await _grant(partitions[0], partition, left, round)
+
+
+async def _grant(first: Partition, partition: Partition, more: int, round: int) -> int:
+    """Grant pages, having heard what was given back; how many."""
+    _, back = await partition.ask(ALLOW, step="hear", round=round)
+    given, granted = await first.ask(
+        ALLOW, step="grant", round=round, for_=partition.number, back=int(back), more=more
+    )
+    await partition.ask(ALLOW, step="accept", round=round, given=int(given))
+    return int(granted)

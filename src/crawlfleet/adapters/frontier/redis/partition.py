@@ -7,12 +7,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from crawlfleet.adapters.frontier.redis.connection import Line
-from crawlfleet.adapters.frontier.redis.seen import FIRST_ERROR, LEAST
 from crawlfleet.model.crawl.frontier import FrontierRules, PartitionFigures
 from crawlfleet.model.crawl.notes import NOTES
 
 BOOKS: Final = ("numbers", "books")
 INTAKE: Final = (*BOOKS, "seen", "intake")
+FIRST_ERROR: Final = 4e-5
+"""What the first stage of a Bloom filter (`dedup: bloom`, `lua/seen.lua`) may be wrong by; each
+further one has half of that, so that all together stay below 8e-5."""
+MIN_EXPECTED: Final = 1000
+"""URLs that a Bloom filter is made for, even if fewer are expected."""
 AT_ONCE: Final = 1000
 """Records that are read by one command."""
 FENCE: Final = ":b"
@@ -62,7 +66,7 @@ class Partition:
                 "max_pages": -1 if rules.max_pages is None else rules.max_pages,
                 "max_per_host": -1 if rules.max_per_host is None else rules.max_per_host,
                 "exact": rules.dedup == "exact",
-                "capacity": max(LEAST, rules.dedup_capacity // count),
+                "capacity": max(MIN_EXPECTED, rules.dedup_capacity // count),
                 "error": FIRST_ERROR,
             },
         }

@@ -11,7 +11,7 @@ from crawlfleet.adapters.frontier.redis.partition import BOOKS, INTAKE, Partitio
 from crawlfleet.adapters.frontier.redis.records import host_number, id_word, word
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.crawl.frontier import HostState
-from crawlfleet.ports.frontier.checkpoint import Checkpoint, Handed, Portion
+from crawlfleet.ports.frontier.host import Checkpoint, Handed, Portion
 
 STEPS_AT_ONCE: Final = 8
 """One may have some hundred pages with their links."""

@@ -8,7 +8,7 @@ from crawlfleet.model.crawl.frontier import FrontierRules
 
 
 class RedisFrontiers:
-    """Implements `crawlfleet.ports.frontier.server.FrontierServer`."""
+    """Implements `crawlfleet.ports.frontier.host.FrontierServer`."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core.text.decode_errors import field_problem
+from crawlfleet.core.text.nesting import is_too_deep
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.workflows.model import (
     MAX_STEPS,
@@ -47,12 +48,12 @@ def read(
                 remedy=f"use at most {MAX_BYTES}; for_each makes many instances of one step",
             )
         ]
+    if is_too_deep(raw):
+        return None, [_too_deep(within or "(body)")]
     try:
         frame = msgspec.json.decode(raw, type=_Frame)
     except msgspec.ValidationError as error:
         return None, [field_problem(error, WorkflowDocument, within=within)]
-    except RecursionError:
-        return None, [_too_deep(within or "(body)")]
     project_id = frame.project_id
     if project_id is msgspec.UNSET:
         project_id = own or DEFAULT_PROJECT
@@ -103,9 +104,6 @@ def _each(
         except msgspec.ValidationError as error:
             if len(problems) < MAX_PROBLEMS:
                 problems.append(field_problem(error, kind, within=f"{within}.{name[:64]}"))
-        except RecursionError:
-            problems.append(_too_deep(f"{within}.{name[:64]}"))
-            break
     return found
 
 

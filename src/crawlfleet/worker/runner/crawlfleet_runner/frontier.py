@@ -5,7 +5,6 @@ Who asks waits for the answer: while the master is away, the work stands still.
 
 import base64
 import json
-import queue
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -18,7 +17,6 @@ from .protocol import Failed, Wire
 
 IN_JSON: Final = b"\2"
 """Before what is said: the answer comes in the same form."""
-QUERY_BYTES: Final = 1_000_000
 WORKER: Final = "spider"
 OK: Final = "ok"
 NOWHERE: Final[Mapping[str, float]] = MappingProxyType({})
@@ -28,11 +26,9 @@ class Frontier:
     """Of one crawl, with all that this execution has leased of it."""
 
     def __init__(self, wire: Wire, takes: Iterable[str]) -> None:
-        if not {"frontier", "segments"} <= {*takes}:
-            raise Failed("the node passes nothing on to a frontier; update it")
+        if not {"frontier", "output"} <= {*takes}:
+            raise Failed("the node passes nothing on to a frontier")
         self._wire = wire
-        self._told: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._number = 0
         self._life = 0
         self._tokens: dict[str, int] = {}
         self._held: dict[str, dict[int, Page]] = {}
@@ -42,10 +38,6 @@ class Frontier:
         self.surplus = 0
         """How many hosts to give back, so that others have their share."""
         self.items = CountedItems(wire)
-
-    def hear(self, order: dict[str, Any]) -> None:
-        """An answer; from another thread."""
-        self._told.put(order)
 
     def open(self) -> None:
         """Learn what earlier attempts have done."""
@@ -224,19 +216,8 @@ class Frontier:
                 }
 
     def _ask(self, talk: Mapping[str, Any]) -> dict[str, Any]:
-        self._number += 1
-        data = IN_JSON + json.dumps(talk).encode()
-        for start in range(0, len(data), QUERY_BYTES):
-            part = data[start : start + QUERY_BYTES]
-            self._wire.say(
-                "query",
-                number=self._number,
-                data=base64.b64encode(part).decode(),
-                more=start + QUERY_BYTES < len(data),
-            )
-        while (order := self._told.get())["number"] != self._number:
-            pass
-        if order.get("refusal"):
-            raise Failed(f"the frontier is not to be had: {order['refusal']}")
-        told: dict[str, Any] = json.loads(base64.b64decode(order["data"])[1:])
+        response = self._wire.call("frontier", data=IN_JSON + json.dumps(talk).encode())
+        if response.get("refusal"):
+            raise Failed(f"the frontier is not to be had: {response['refusal']}")
+        told: dict[str, Any] = json.loads(base64.b64decode(response["data"])[1:])
         return told

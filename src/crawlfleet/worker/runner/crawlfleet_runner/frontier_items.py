@@ -1,7 +1,5 @@
 """Items that count with the steps of a frontier, and what an execution notes of itself there."""
 
-import base64
-import queue
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -21,7 +19,6 @@ class CountedItems:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._kept: queue.Queue[tuple[int, str]] = queue.Queue()
         self._sequence = 0
         self._counted = 0
         self._own = 0
@@ -117,10 +114,6 @@ class CountedItems:
         if self._sequence or self._earlier:
             self._send(b"", 0, False, first=self._sequence + 1, known=self._earlier)
 
-    def hear(self, order: dict[str, Any]) -> None:
-        """A segment is kept, or refused; from another thread."""
-        self._kept.put((order.get("sequence", 0), order.get("refusal", "")))
-
     def _send(
         self,
         data: bytes,
@@ -141,12 +134,10 @@ class CountedItems:
         }
         if self._sequence == 1:
             segment |= {"columns": self._columns, "shared": True, "earlier": self._earlier}
-        packed = base64.b64encode(zlib.compress(data, 3)).decode() if data else ""
-        self._wire.say("segment", segment=segment, stream="items", data=packed)
-        while (answer := self._kept.get())[0] != self._sequence:
-            pass
-        if answer[1]:
-            raise Failed(f"items are not taken: {answer[1]}")
+        packed = zlib.compress(data, 3) if data else b""
+        response = self._wire.call("output", {"segment": segment, "stream": "items"}, packed)
+        if refusal := response.get("refusal"):
+            raise Failed(f"items are not taken: {refusal}")
 
 
 def answered(pages: Iterable[Page]) -> int:

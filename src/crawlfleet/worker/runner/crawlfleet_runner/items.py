@@ -1,8 +1,6 @@
 """Items on their way to the master: in segments, each confirmed before the next is sent."""
 
-import base64
 import json
-import queue
 import threading
 import zlib
 from collections.abc import Collection, Iterable, Iterator
@@ -22,15 +20,14 @@ class Items:
     """All items of an execution, in order."""
 
     def __init__(self, wire: Wire, takes: Collection[str]) -> None:
-        """`takes` is what the node understands."""
+        """`takes` names the services to which the node passes requests on."""
         self._wire = wire
-        self._takes = "segments" in takes
+        self._takes = "output" in takes
         self._lines: list[bytes] = []
         self._size = 0
         self._sequence = 0
         self._columns: list[str] = []
         self._change = threading.Condition()
-        self._kept: queue.Queue[tuple[int, str]] = queue.Queue()
         self._is_over = False
         self._refusal = ""
         self._thread: threading.Thread | None = None
@@ -40,7 +37,7 @@ class Items:
         """One item: its fields, or its JSON beside their names. Waits while too many are on their
         way. Raises `Failed` if they are not taken."""
         if not self._takes:
-            raise Failed("the node takes no items; install a newer crawlfleet there")
+            raise Failed("the node passes no items on to the master")
         text = json.dumps(fields, ensure_ascii=False, default=str) if line is None else line
         data = f"[{json.dumps(kind)},{sober(text)}]\n".encode("utf-8", "replace")
         with self._change:
@@ -67,10 +64,6 @@ class Items:
             thread.join()
         if self._refusal:
             raise Failed(f"items are not taken: {self._refusal}")
-
-    def hear(self, order: dict[str, Any]) -> None:
-        """A segment is kept, or refused."""
-        self._kept.put((order.get("sequence", 0), order.get("refusal", "")))
 
     def _ship(self) -> None:
         while not self._refusal:
@@ -106,13 +99,9 @@ class Items:
         }
         if self._sequence == 1:
             segment["columns"] = self._columns
-        packed = base64.b64encode(zlib.compress(data, 3)).decode() if data else ""
-        self._wire.say("segment", segment=segment, stream="items", data=packed)
-        while True:
-            sequence, refusal = self._kept.get()
-            if sequence == self._sequence:
-                self._refusal = refusal
-                return
+        packed = zlib.compress(data, 3) if data else b""
+        response = self._wire.call("output", {"segment": segment, "stream": "items"}, packed)
+        self._refusal = response.get("refusal", "")
 
 
 def sober(text: str) -> str:

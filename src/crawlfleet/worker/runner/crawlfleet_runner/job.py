@@ -31,11 +31,6 @@ class Work:
         """The result and its figures; raises `Failed`, or anything else."""
         raise NotImplementedError
 
-    def hear(self, order: dict[str, Any]) -> None:
-        """An answer of the master: to a segment, a question, or an inquiry."""
-        if order["type"] == "kept":
-            self.items.hear(order)
-
     def cancel(self) -> None:
         """Stop now; the node waits no longer than its grace."""
         self.is_cancelled.set()

@@ -1,9 +1,10 @@
 """When hosts may be asked, by the ledger that all crawls of the fleet share; by way of the node.
 
 Windows are asked for in batches, and again before they end, so that a page costs no message. What
-the ledger does not answer is not asked. All but `hear` happens in the thread of the reactor.
+the ledger does not answer is not asked. All but `_receive` happens in the thread of the reactor.
 """
 
+import contextlib
 import logging
 import queue
 import time
@@ -11,30 +12,24 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
+from .key_window import (
+    LAST_WORDS_S,
+    LONG_PAUSE_S,
+    MAX_HOSTS_AT_ONCE,
+    REPORT_EVERY_S,
+    SOON_S,
+    TROUBLE_S,
+    awake,
+)
 from .protocol import Failed, Wire
 from .windows import HOST, Go, Host
 
-LONG_PAUSE_S: Final = 15.0
-"""A host that is left alone for longer is given back, and nobody waits for it."""
-SOON_S: Final = 0.02
-"""Wants that come within it travel together."""
-TROUBLE_S: Final = 1.0
-TELL_EVERY_S: Final = 60.0
-LAST_WORDS_S: Final = 2.0
-MOST_AT_ONCE: Final = 500
-"""Hosts in one message."""
 LONGEST_PAUSE_S: Final = 86_400.0
 SHARED: Final = (
     "several workers ask one host (`split_hosts`), which only the fleet's ledger can keep within "
     "its limits, and there is none: set `ledger` at the masters, or leave `split_hosts` out"
 )
 log = logging.getLogger("crawlfleet")
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def awake() -> float:
-    """Seconds on a clock that only goes forward, also while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
 
 
 class Ledger:
@@ -64,13 +59,13 @@ class Ledger:
         self._wall = wall
         self._hosts: dict[str, Host] = {}
         self._pauses: list[dict[str, Any]] = []
-        self._told: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._responses: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
         self._number = 0
         self._asked: tuple[float, float, list[Host], int] | None = None
         """What is under way: when by both clocks, what was given back with it, how many pauses."""
         self._silent_until = self._complained_at = float("-inf")
         self._is_due = self._is_shut = False
-        self.is_off = "inquiries" not in takes
+        self.is_off = "ledger" not in takes
         """Whether the fleet has no ledger: then everybody sees to its own politeness."""
         self.changed: Callable[[], None] = lambda: None
         """Called when something may be begun that could not before."""
@@ -79,14 +74,14 @@ class Ledger:
         """Learn whether there is a ledger; waits for as long as nobody can say. Raises `Failed`
         where it is needed and there is none."""
         while not self.is_off:
-            self._say({})
-            finding = self._answer(None)
-            if finding is None or finding.get("ledger") is not None:
+            response = self._wire.call("ledger", {})
+            refusal = response.get("refusal")
+            if not refusal:
                 break
-            if not finding.get("is_passing"):
+            if not response.get("may_retry"):
                 self.is_off = True
             else:
-                self._complain(finding["refusal"])
+                self._complain(refusal)
                 time.sleep(TROUBLE_S)
         if self.is_off and self._is_needed:
             raise Failed(SHARED, "invalid")
@@ -95,7 +90,7 @@ class Ledger:
         """Give back all windows, so that nobody waits for their end; once nothing is under way,
         and the reactor has stopped."""
         self.give_up()
-        hosts = [*self._hosts.values()][:MOST_AT_ONCE]
+        hosts = [*self._hosts.values()][:MAX_HOSTS_AT_ONCE]
         if hosts and not self.is_off:
             if self._asked is not None:
                 self._answer(LAST_WORDS_S)
@@ -104,9 +99,9 @@ class Ledger:
             self._say({"returns": [host.back(now) for host in hosts]})
             self._answer(LAST_WORDS_S)
 
-    def hear(self, order: dict[str, Any]) -> None:
-        """An answer; from another thread."""
-        self._told.put(order)
+    def _receive(self, number: int, response: dict[str, Any]) -> None:
+        """A response has come; from another thread."""
+        self._responses.put((number, response))
         self._post(self._take)
 
     def host(self, name: str) -> Host:
@@ -175,7 +170,7 @@ class Ledger:
             self._turn_away(host, f"{host.name} is left alone for {rest_s:.0f} s")
         while host.waiting:
             now = self._clock()
-            wait_s = 0.0 if self.is_off else host.wait_s(now, self._wall())
+            wait_s = 0.0 if self.is_off else host.turn_in_s(now, self._wall())
             if wait_s is None:
                 self._soon()
                 return
@@ -185,7 +180,7 @@ class Ledger:
                     self._later(wait_s, partial(self._wake, host))
                 return
             go, _ = host.waiting.popleft()
-            host.started(now)
+            host.start(now)
             go("")
 
     def _wake(self, host: Host) -> None:
@@ -213,7 +208,7 @@ class Ledger:
             return
         hosts = [*self._hosts.values()]
         over = [host for host in hosts if host.is_to_return(now)]
-        wants = [host for host in hosts if host.wants(now)][:MOST_AT_ONCE]
+        wants = [host for host in hosts if host.wants(now)][:MAX_HOSTS_AT_ONCE]
         if not (over or wants or self._pauses):
             return
         message = {
@@ -229,42 +224,38 @@ class Ledger:
 
     def _say(self, message: dict[str, Any]) -> None:
         self._number += 1
-        self._wire.say("ask", number=self._number, inquiry={"ledger": message})
+        self._wire.request("ledger", partial(self._receive, self._number), message)
 
-    def _answer(self, within_s: float | None) -> dict[str, Any] | None:
-        """Wait for the answer to what was asked last; nothing when none came."""
-        try:
-            while (order := self._told.get(timeout=within_s))["number"] != self._number:
+    def _answer(self, within_s: float) -> None:
+        """Wait for the response to the last request, for so long."""
+        with contextlib.suppress(queue.Empty):
+            while self._responses.get(timeout=within_s)[0] != self._number:
                 pass
-        except queue.Empty:
-            return None
-        finding: dict[str, Any] = order["finding"]
-        return finding
 
     def _take(self) -> None:
-        while self._asked is not None and not self._told.empty():
-            order = self._told.get()
-            if order["number"] == self._number:
+        while self._asked is not None and not self._responses.empty():
+            number, response = self._responses.get()
+            if number == self._number:
                 asked, self._asked = self._asked, None
-                self._use(order["finding"], *asked)
+                self._use(response, *asked)
 
     def _use(
         self,
-        finding: dict[str, Any],
+        response: dict[str, Any],
         asked_at: float,
         asked_wall: float,
         over: list[Host],
         pauses: int,
     ) -> None:
-        now, told = self._clock(), finding.get("ledger")
-        if told is None:
-            if finding.get("is_passing") or self._is_needed:
+        now, told = self._clock(), response.get("payload") or {}
+        if refusal := response.get("refusal"):
+            if response.get("may_retry") or self._is_needed:
                 for host in over:
                     host.owes = True
                 self._silent_until = now + TROUBLE_S
-                self._complain(finding.get("refusal", ""))
+                self._complain(refusal)
                 return
-            log.warning("hosts are asked without a ledger: %s", finding.get("refusal", ""))
+            log.warning("hosts are asked without a ledger: %s", refusal)
             self.is_off = True
             told = {}
         del self._pauses[:pauses]
@@ -279,6 +270,6 @@ class Ledger:
         self.changed()
 
     def _complain(self, why: str) -> None:
-        if self._clock() - self._complained_at >= TELL_EVERY_S:
+        if self._clock() - self._complained_at >= REPORT_EVERY_S:
             self._complained_at = self._clock()
             log.warning("hosts wait for the ledger: %s", why)

@@ -68,8 +68,8 @@ def listen(wire: Wire, work: Work) -> None:
         kind = order["type"]
         if kind == "cancel":
             work.cancel()
-        elif kind in {"kept", "told", "found"}:
-            work.hear(order)
+        elif kind == "response":
+            wire.receive(order)
         elif kind == "obey":
             is_done = order["name"] == "stop" and work.stop()
             wrong = "" if is_done else f"this work does not obey {order['name']!r}"

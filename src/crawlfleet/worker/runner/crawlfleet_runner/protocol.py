@@ -1,12 +1,17 @@
 """The executor protocol, as far as it is needed here."""
 
+import base64
 import json
 import logging
 import os
+import queue
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 LINE_CHARS: Final = 2_000
+DATA_BYTES: Final = 1_000_000
+"""The most data of one `request`, before base64; longer data is sent in several."""
 LEVELS: Final = {
     logging.DEBUG: "debug",
     logging.INFO: "info",
@@ -31,6 +36,8 @@ class Wire:
         self._orders = os.fdopen(orders_fd, "rb")
         self._replies_fd = replies_fd
         self._turn = threading.Lock()
+        self._waiting: dict[int, Callable[[dict[str, Any]], None]] = {}
+        self._number = 0
         self._pid = os.getpid()
         self.execution_id = self.task_id = ""
         self.is_part = False
@@ -54,6 +61,42 @@ class Wire:
     def say(self, type: str, **fields: Any) -> None:
         """The same about the execution."""
         self.send(type, execution_id=self.execution_id, **fields)
+
+    def request(
+        self,
+        service: str,
+        answer: Callable[[dict[str, Any]], None],
+        payload: Any = None,
+        data: bytes = b"",
+    ) -> None:
+        """Send a request to a service of the master; `answer` is called with the response, from
+        another thread."""
+        with self._turn:
+            self._number += 1
+            number = self._number
+            self._waiting[number] = answer
+        for start in range(0, len(data) or 1, DATA_BYTES):
+            end = start + DATA_BYTES
+            self.say(
+                "request",
+                number=number,
+                service=service,
+                payload=payload,
+                data=base64.b64encode(data[start:end]).decode(),
+                more=end < len(data),
+            )
+
+    def call(self, service: str, payload: Any = None, data: bytes = b"") -> dict[str, Any]:
+        """Send a request and wait for its response."""
+        response: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.request(service, response.put, payload, data)
+        return response.get()
+
+    def receive(self, response: dict[str, Any]) -> None:
+        """A response has come."""
+        answer = self._waiting.pop(response["number"], None)
+        if answer is not None:
+            answer(response)
 
     def log(self, message: Any, level: str = "info", **fields: Any) -> None:
         """A line in the log of the execution, or several."""

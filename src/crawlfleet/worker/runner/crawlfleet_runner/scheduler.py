@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from .frontier import Frontier
+from .key_window import LONG_PAUSE_S
 from .leased_request import Page
-from .ledger import LONG_PAUSE_S, Ledger
+from .ledger import Ledger
 from .politeness import Gate
 from .requests import KEY, host_of, read, written
 

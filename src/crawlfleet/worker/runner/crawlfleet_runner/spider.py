@@ -162,16 +162,6 @@ class Spider(Work):
             return self._frontier.items.pages
         return stats.get("response_received_count", 0)
 
-    def hear(self, order: dict[str, Any]) -> None:
-        if self._ledger is not None and order["type"] == "found":
-            self._ledger.hear(order)
-        elif self._frontier is not None and order["type"] == "told":
-            self._frontier.hear(order)
-        elif self._frontier is not None:
-            self._frontier.items.hear(order)
-        else:
-            super().hear(order)
-
     def _outcome(self, crawler: Any) -> tuple[Any, dict[str, float]]:
         stats = {key: plain(value) for key, value in sorted(counted(crawler).items())}
         took = spent(stats) if self._frontier is None else self._frontier.items.spent_in_all()

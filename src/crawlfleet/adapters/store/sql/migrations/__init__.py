@@ -1,9 +1,10 @@
 """How a store's schema comes to be what this program knows: created whole, or step by step.
 
-To change the schema: edit `schema.py`, add `versions/NNNN_what.py` that makes the same change
-to an existing store, and set `HEAD`. The tests compare both ways, for each database. A step is
-also turned into SQL text beforehand, for PostgreSQL: it writes SQL and reads nothing. Masters of
-the version before may still be at work on the same PostgreSQL, so that a step only adds.
+To change the schema: edit `schema.py` or the declaration of a `Table`, add `versions/NNNN_what.py`
+that makes the same change to an existing store, and set `HEAD`. The tests compare both ways, for
+each database. A step is also turned into SQL text beforehand, for PostgreSQL: it writes SQL and
+reads nothing. Masters of the version before may still be at work on the same PostgreSQL, so that a
+step only adds.
 """
 
 from collections.abc import Iterator
