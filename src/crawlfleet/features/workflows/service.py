@@ -17,6 +17,7 @@ from crawlfleet.core.tasks import credentials
 from crawlfleet.core.tasks.admission import MAX_PARAMETERS_BYTES, AdmissionRules
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from crawlfleet.features.webhooks.submission import CallbackCheck
 from crawlfleet.features.workflows.instances import InstanceCounts, count_instances
 from crawlfleet.features.workflows.model import (
     LIVE_RUN,
@@ -69,6 +70,7 @@ class Workflows:
         system: System,
         tasks: Tasks,
         orders: TaskOrders,
+        callbacks: CallbackCheck,
     ) -> None:
         self._store = store
         self._state = state
@@ -76,8 +78,9 @@ class Workflows:
         self._tasks = tasks
         self._orders = orders
         self._plans = PlanCache(store=store)
+        self._callbacks = callbacks
         self._rules = tasks.rules
-        self.advancing = WorkflowRunner(
+        self.runner = WorkflowRunner(
             store=store, state=state, system=system, tasks=tasks, orders=orders, plans=self._plans
         )
         """Lets the runs go on, for as long as this master leads."""
@@ -215,8 +218,8 @@ class Workflows:
         first = next(iter(plan.document.steps))
         if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
             raise Conflict(closed)
-        found = await self._tasks.carriers([(workflow.project_id, callback_url)])
-        callback = found.get((workflow.project_id, callback_url or ""))
+        found = await self._callbacks.choose([(workflow.project_id, callback_url)])
+        callback = found.get(workflow.project_id, callback_url)
         if isinstance(callback, FieldProblem):
             raise InvalidRequest([callback])
         now = self._system.now()
