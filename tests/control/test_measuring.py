@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control import measuring
+from crawlfleet.control import quality as measuring
 from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.features.workflows.service import Workflows

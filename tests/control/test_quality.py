@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control import measuring
+from crawlfleet.control import quality as measuring
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import Conflict, InvalidRequest, OutputUnavailable, StoreUnavailable
 from crawlfleet.features.schedules.service import Schedules

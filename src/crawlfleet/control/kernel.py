@@ -8,7 +8,7 @@ from crawlfleet.control.access.keys import Keys
 from crawlfleet.control.access.node_tokens import NodeTokens
 from crawlfleet.control.access.projects import Projects
 from crawlfleet.control.access.sign_ins import SignIns
-from crawlfleet.control.breaker_orders import BreakerOrders
+from crawlfleet.control.breakers import BreakerOrders
 from crawlfleet.control.events.stream import Broadcast, Events
 from crawlfleet.control.leases.dispatch import Dispatch
 from crawlfleet.control.leases.execution_orders import ExecutionOrders

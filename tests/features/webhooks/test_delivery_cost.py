@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.state.retry_budgets import RetryBudgets
-from crawlfleet.control.state.waiting_lines import HeldTasks
+from crawlfleet.control.state.retry_gate import HeldTasks, RetryBudgets
 from crawlfleet.features.webhooks import queue
 from crawlfleet.features.webhooks.model import Delivery
 from crawlfleet.features.webhooks.queue import DeliveryQueue

@@ -7,7 +7,7 @@ import msgspec
 from crawlfleet.api.examples import breakers as examples
 from crawlfleet.api.http.parameters import PageSize, check_id, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Route, Scope
-from crawlfleet.control.breaker_orders import BreakerOrders
+from crawlfleet.control.breakers import BreakerOrders
 from crawlfleet.views.breakers import BreakerClosing, BreakerList, BreakerView
 
 

@@ -18,7 +18,6 @@ from crawlfleet.control.openings import Index
 from crawlfleet.control.state.audit_trail import current_trail
 from crawlfleet.control.state.backlogs import Backlogs
 from crawlfleet.control.state.counters import Counters
-from crawlfleet.control.state.gate import RetryGate
 from crawlfleet.control.state.holdings import Holdings
 from crawlfleet.control.state.if_version import has_changed
 from crawlfleet.control.state.keyring import Keyring
@@ -27,6 +26,7 @@ from crawlfleet.control.state.nodes_due import NodesDue
 from crawlfleet.control.state.pending import PendingTasks
 from crawlfleet.control.state.recent_events import RecentEvents
 from crawlfleet.control.state.refresh import ChangeTracker, Refresh, ids_of, is_newer, lease_of
+from crawlfleet.control.state.retry_gate import RetryGate
 from crawlfleet.control.state.signals import Signals
 from crawlfleet.control.state.time_limits import TimeLimits
 from crawlfleet.core.placement.fleet import Fleet
