@@ -10,6 +10,7 @@ import msgspec
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.access.keys import Principal
+from crawlfleet.control.openings import Adapters
 from crawlfleet.core.placement.rules import default_rules
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
@@ -95,7 +96,7 @@ class PlayedNode:
             payload=msgspec.Raw(msgspec.json.encode(payload)),
             **{**named, **fields},
         )
-        return await self._control.services.answer(self.id, service, request)
+        return await self._control.node_services.answer(self.id, service, request)
 
     async def take(self) -> Assignment:
         """The one assignment that is expected."""
@@ -170,7 +171,7 @@ async def stage(
     output: OutputStore | None = None,
     archives: BundleStore | None = None,
     seal: Seal | None = None,
-    courier: Sender | None = None,
+    sender: Sender | None = None,
     **sections: Any,
 ) -> AsyncIterator[Stage]:
     store = store or MemoryStore()
@@ -185,10 +186,7 @@ async def stage(
         admission=AdmissionRules(strategies=rules.strategies),
         sinks=[heard],
         name=name,
-        output=output,
-        archives=archives,
-        seal=seal,
-        courier=courier,
+        adapters=Adapters(output=output, archives=archives, seal=seal, sender=sender),
     )
     async with control:
         yield Stage(control, store, heard)

@@ -15,7 +15,7 @@ from crawlfleet.control.state import follow
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import Conflict, Unauthenticated
-from crawlfleet.features.crawls.service import CrawlVerb
+from crawlfleet.features.crawls.service import Crawls, CrawlVerb
 from crawlfleet.model.admin_requests import ClusterPatch, ClusterSettingsPatch, ProjectPatch
 from crawlfleet.model.key import Role
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
@@ -129,7 +129,7 @@ def test_a_crawl_that_is_paused_at_one_master_is_paused_for_all() -> None:
             await node.report(work, ReportKind.STARTED)
             await agree(on)
             task = await on.other.control.tasks.get(work.task_id)
-            crawls = on.other.control.crawls
+            crawls = on.other.control.service(Crawls)
             ordered = asyncio.create_task(crawls.order(task, CrawlVerb.PAUSE, by="ann"))
             await asyncio.sleep(0)
             (order,) = (await node.lease(work)).orders

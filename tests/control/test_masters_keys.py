@@ -30,13 +30,13 @@ async def acquainted(delay_s: float = 0.001) -> AsyncIterator[Two]:
 
 
 async def joined(control: ControlPlane, secret: str, name: str = "n") -> Registered:
-    by = await control.authenticate(secret)
+    by = await control.authentication.authenticate(secret)
     return await control.nodes.register(Registration(name=name), by=by)
 
 
 async def is_good(control: ControlPlane, secret: str) -> bool:
     try:
-        await control.authenticate(secret)
+        await control.authentication.authenticate(secret)
     except Unauthenticated:
         return False
     return True
@@ -47,7 +47,7 @@ def test_a_key_is_known_changed_and_ended_everywhere() -> None:
         async with acquainted() as on:
             one, other = on.one.control, on.other.control
             key, secret = await one.keys.create(VIEWER, by="ann")
-            assert (await other.authenticate(secret)).project_id == "shop"
+            assert (await other.authentication.authenticate(secret)).project_id == "shop"
             await asyncio.sleep(SOON_S)
 
             request = RotateRequest(grace_s=0)
@@ -55,7 +55,7 @@ def test_a_key_is_known_changed_and_ended_everywhere() -> None:
             await asyncio.sleep(SOON_S)
             assert [await is_good(one, each) for each in (secret, new)] == [False, True]
 
-            caller = await other.authenticate(new)
+            caller = await other.authentication.authenticate(new)
             await one.keys.revoke(key.id, joining=False, by="ann")
             await asyncio.sleep(SOON_S)
             assert not await is_good(other, new)
@@ -72,18 +72,20 @@ def test_a_session_is_known_and_ended_everywhere() -> None:
         async with acquainted() as on:
             one, other = on.one.control, on.other.control
             _, key = await one.keys.create(VIEWER, by="ann")
-            _, link = await one.sign_ins.make_link(await one.authenticate(key))
-            known = await other.authenticate_link(link)
+            _, link = await one.sign_ins.make_link(await one.authentication.authenticate(key))
+            known = await other.authentication.authenticate_link(link)
             caller, secret = await other.sign_ins.open(known, link=link)
             await asyncio.sleep(SOON_S)
-            assert (await one.authenticate_session(secret)).session_hash == caller.session_hash
+            assert (
+                await one.authentication.authenticate_session(secret)
+            ).session_hash == caller.session_hash
             with pytest.raises(Unauthenticated):
-                await one.authenticate_link(link)
+                await one.authentication.authenticate_link(link)
 
             await one.sign_ins.close(caller)
             await asyncio.sleep(SOON_S)
             with pytest.raises(Unauthenticated):
-                await other.authenticate_session(secret)
+                await other.authentication.authenticate_session(secret)
             assert not other.keys.is_live(caller), "a stream that it opened ends"
             await agree(on)
 
@@ -95,9 +97,11 @@ def test_a_link_opens_one_session_whichever_master_is_quicker() -> None:
         async with acquainted(delay_s=0.5) as on:
             masters = (on.one.control, on.other.control)
             _, key = await masters[0].keys.create(VIEWER, by="ann")
-            _, link = await masters[0].sign_ins.make_link(await masters[0].authenticate(key))
+            _, link = await masters[0].sign_ins.make_link(
+                await masters[0].authentication.authenticate(key)
+            )
             await asyncio.sleep(SOON_S)
-            callers = [await each.authenticate_link(link) for each in masters]
+            callers = [await each.authentication.authenticate_link(link) for each in masters]
             opened = await asyncio.gather(
                 *(
                     each.sign_ins.open(caller, link=link)
@@ -132,10 +136,10 @@ def test_the_last_use_of_a_key_stands_in_nobodys_way() -> None:
             key, secret = await one.keys.create(VIEWER, by="ann")
             await asyncio.sleep(SOON_S)
             for _ in range(5):
-                await one.authenticate(secret, address="10.0.0.1")
-                await other.authenticate(secret, address="10.0.0.2")
+                await one.authentication.authenticate(secret, address="10.0.0.1")
+                await other.authentication.authenticate(secret, address="10.0.0.2")
                 await asyncio.gather(one.keys.save(), other.keys.save())
-            await one.authenticate(secret, address="10.0.0.1")
+            await one.authentication.authenticate(secret, address="10.0.0.1")
             await one.keys.save()
             await other.keys.revoke(key.id, joining=False, by="bob")
             await asyncio.sleep(SOON_S)
@@ -173,7 +177,7 @@ def test_a_node_changes_its_token_from_master_to_master() -> None:
 
             assert other.node_tokens.is_due(node.node_id)
             new = (await other.node_tokens.renew(node.node_id)).node_token
-            assert (await one.authenticate(new)).node_id == node.node_id
+            assert (await one.authentication.authenticate(new)).node_id == node.node_id
             assert not await is_good(one, old)
             await one.keys.save()
             await asyncio.sleep(SOON_S)

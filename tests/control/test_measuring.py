@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control import measuring
+from crawlfleet.control import quality as measuring
 from crawlfleet.control.tasks.shard_parents import ShardParents
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.quality import Decision
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.model.wire.node_protocol import (
@@ -304,7 +305,7 @@ def test_what_is_held_stays_held_however_long_it_takes() -> None:
         async with stage(store, name="second") as on:
             await asyncio.sleep(0.1)
             assert (await states(on, run))["crawl"] == "held"
-            plan, rows = await on.control.workflows.standing(run)
+            plan, rows = await on.control.service(Workflows).standing(run)
             assert "what was measured is gone" in rows[plan.places["crawl"]].reason
 
     run_simulated(scene())
@@ -329,7 +330,7 @@ def test_of_many_held_tasks_only_those_are_read_that_are_named() -> None:
             assert len(tasks) == 12
             assert (await states(on, run))["crawl"] == "held"
             assert store.read == 3
-            plan, rows = await on.control.workflows.standing(run)
+            plan, rows = await on.control.service(Workflows).standing(run)
             assert "and 9 more" in rows[plan.places["crawl"]].reason
             await on.control.quality.decide(tasks[7].id, Decision.REJECTED, by="ann")
             await asyncio.sleep(0.1)

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control import measuring
+from crawlfleet.control import quality as measuring
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import Conflict, InvalidRequest, OutputUnavailable, StoreUnavailable
+from crawlfleet.features.schedules.service import Schedules
 from crawlfleet.features.schedules.views import ScheduleRequest
 from crawlfleet.features.workflows.model import Run, RunStatus
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.quality import Decision, Expectations, MeasuredRun, OnDrift, Verdict
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.settings import RetentionSettings
@@ -381,8 +383,8 @@ def test_a_schedule_is_the_series_of_its_tasks() -> None:
             node = await on.node()
             template = TaskRequest(task_type="work", expectations=expect(drift={"items": 0.1}))
             request = ScheduleRequest(name="nightly", every_s=60.0, task=template)
-            schedule, _ = await on.control.schedules.create(request, by="people")
-            await on.control.schedules.run(schedule.id, force=False, by="people")
+            schedule, _ = await on.control.service(Schedules).create(request, by="people")
+            await on.control.service(Schedules).run(schedule.id, force=False, by="people")
             await asyncio.sleep(0.1)
             await finish(node, await node.take(), GOOD)
             (run,) = await on.control.quality.series(project_id=None, after=None, limit=9)
@@ -425,7 +427,7 @@ def test_what_is_held_lets_nothing_follow_until_it_is_accepted() -> None:
                 "load": "waiting",
                 "alarm": "waiting",
             }
-            plan, rows = await on.control.workflows.standing(run)
+            plan, rows = await on.control.service(Workflows).standing(run)
             reason = rows[plan.places["crawl"]].reason
             assert f"crawlfleet quality accept {task.id}" in reason
             assert "there are 0 items" in reason
@@ -433,13 +435,13 @@ def test_what_is_held_lets_nothing_follow_until_it_is_accepted() -> None:
             assert "held until somebody accepts" in explained.summary
             await asyncio.sleep(3600)
             node = await on.node("m", slots=9)
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.RUNNING
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.RUNNING
             await on.control.quality.decide(task.id, Decision.ACCEPTED, by="ann", reason="fine")
             await asyncio.sleep(0.1)
             assert (await states(on, run))["crawl"] == "completed"
             await finish(node, await node.take(), None)
             await asyncio.sleep(0.1)
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert ended.status is RunStatus.COMPLETED
             assert ended.counts == {"completed": 2, "skipped": 1}
             assert (await newest(on, task)).series == "default/workflow.prices.crawl"
@@ -458,10 +460,10 @@ def test_what_is_rejected_has_failed_and_is_done_anew_when_the_run_is() -> None:
             assert (await states(on, run))["crawl"] == "failed"
             await finish(node, await node.take(), None)
             await asyncio.sleep(0.1)
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert ended.status is RunStatus.FAILED
             assert f"{task.id} was rejected by ann: broken" in ended.error
-            await on.control.workflows.rerun(run.id, by="people")
+            await on.control.service(Workflows).rerun(run.id, by="people")
             tasks = await crawled(on, node, run, GOOD)
             assert len(tasks) == 2
             assert (await states(on, run))["crawl"] == "completed"
@@ -487,8 +489,8 @@ def test_a_split_step_that_failed_by_its_items_is_done_anew_when_the_run_is() ->
                 await asyncio.sleep(0.1)
 
             await fetched(1)
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.FAILED
-            await on.control.workflows.rerun(run.id, by="people")
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.FAILED
+            await on.control.service(Workflows).rerun(run.id, by="people")
             await fetched(4)
             assert (await states(on, run))["crawl"] == "completed"
 
@@ -539,9 +541,9 @@ def test_a_held_run_can_be_cancelled() -> None:
             node = await on.node(slots=9)
             run = await start(on, flow())
             await crawled(on, node, run, [])
-            await on.control.workflows.cancel(run.id, by="people")
+            await on.control.service(Workflows).cancel(run.id, by="people")
             await asyncio.sleep(0.1)
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.CANCELLED
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.CANCELLED
 
     run_simulated(scene())
 

@@ -8,12 +8,12 @@ import pytest
 from crawlfleet.core.placement import fair_share
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.errors import Conflict, InvalidRequest
+from crawlfleet.model.admin_requests import QuotaPatch
 from crawlfleet.model.quota import Allowance, Over
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.wire.node_protocol import ReportKind
 from crawlfleet.testing.simulation import Scenario, Violation, simulate
 from crawlfleet.testing.simulation.clock import run_simulated
-from crawlfleet.views.quotas import QuotaPatch
 from tests.control.stage import Stage, stage
 
 ALLOWANCES = (

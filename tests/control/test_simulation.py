@@ -11,9 +11,9 @@ import pytest
 
 from crawlfleet.adapters.store.acceptance import Present
 from crawlfleet.control.leases.service import Leases
-from crawlfleet.control.state.delays import DelayedTasks
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.follow import MasterFollower
+from crawlfleet.control.state.pending import DelayedTasks
 from crawlfleet.control.state.refresh import ConcurrentChanges, Refresh
 from crawlfleet.control.tasks import shard_parents
 from crawlfleet.control.tasks.shard_parents import ShardParents

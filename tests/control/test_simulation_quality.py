@@ -5,7 +5,7 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.control.measuring import Measurement
+from crawlfleet.control.quality import Measurement
 from crawlfleet.core.quality.recording import QualityRecord
 from crawlfleet.core.tasks import attempts
 from crawlfleet.model.change import Change

@@ -117,7 +117,7 @@ def test_clock_that_is_set_ends_no_task_and_no_session_early_or_late(by_s: float
             work = await node.take()
             await node.report(work, ReportKind.STARTED)
             await node.pass_time(20)
-            on.control._system.set_by_s += by_s  # type: ignore[attr-defined]
+            on.control.system.set_by_s += by_s  # type: ignore[attr-defined]
             await node.pass_time(120)
             assert (await on.task(task)).status is TaskStatus.PROCESSING
             await node.pass_time(60)

@@ -7,13 +7,14 @@ import pytest
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control import usage
 from crawlfleet.errors import Conflict
+from crawlfleet.features.bundles.service import Bundles
+from crawlfleet.model.admin_requests import QuotaPatch
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
 from crawlfleet.model.wire.node_protocol import Assignment, Report, ReportBatch, ReportKind
 from crawlfleet.ports.kernel_tables import usage_between
 from crawlfleet.testing.simulation.clock import EPOCH, run_simulated
 from crawlfleet.testing.simulation.shared import SharedMemory
-from crawlfleet.views.quotas import QuotaPatch
 from tests.control.stage import PlayedNode, Stage, stage
 
 MIDNIGHT = (EPOCH // DAY_S + 1) * DAY_S
@@ -159,7 +160,7 @@ def test_a_full_storage_lets_tasks_wait_and_bundles_be_refused() -> None:
             assert "1 of 1 MB of storage are used" in why.summary
             assert "when output or bundles of the project were removed" in why.summary
             with pytest.raises(Conflict, match="storage_mb"):
-                on.control.bundles._need_room("default", 1)
+                on.control.service(Bundles)._need_room("default", 1)
             on.control.metering._kept = {"default": 999_999}
             await on.control.metering.write()
             on.control.state.signals.dispatch.set()

@@ -50,7 +50,8 @@ from crawlfleet.api.routes import (
     webhooks,
     workflows,
 )
-from crawlfleet.master import ControlPlane
+from crawlfleet.control.access.authentication import Authentication
+from crawlfleet.control.services import Services
 from crawlfleet.model.settings import ServerSettings
 from crawlfleet.telemetry import Component, logger
 
@@ -97,18 +98,18 @@ Pages = Callable[[Request], Awaitable[Response | None]]
 
 
 def create_app(
-    control: ControlPlane, server: ServerSettings, *, pages: Pages | None = None
+    services: Services, server: ServerSettings, *, pages: Pages | None = None
 ) -> Starlette:
     """The API over a running control plane, and pages beside it."""
     requests = RequestMeasurements()
     authenticator = Authenticator(
-        control=control,
+        authentication=services.get(Authentication),
         requests=requests,
         wrong_keys_per_minute=server.wrong_keys_per_minute,
     )
     max_body_bytes = int(server.max_body_mb * 1e6)
     app = Starlette(
-        routes=mount(ROUTES, control, requests, authenticator, max_body_bytes=max_body_bytes),
+        routes=mount(ROUTES, services, requests, authenticator, max_body_bytes=max_body_bytes),
         middleware=[Middleware(AddressFilter, settings=server, refuse=authenticator.refuse)],
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )

@@ -52,7 +52,7 @@ def open_locks(settings: Settings) -> Locks:
     return locks
 
 
-def open_courier(settings: Settings) -> Sender:
+def open_sender(settings: Settings) -> Sender:
     """Who carries what webhooks are told: to web addresses, and to people as letters."""
     from crawlfleet.adapters.notify.by_scheme import Couriers
     from crawlfleet.adapters.notify.http import HttpCourier

@@ -16,13 +16,14 @@ from crawlfleet.adapters.frontier.folder import FolderShelf
 from crawlfleet.adapters.machine import Machine
 from crawlfleet.adapters.seal import KeySeal
 from crawlfleet.compose.by_url import (
-    open_courier,
     open_frontier_server,
     open_ledger,
     open_locks,
+    open_sender,
     open_store,
 )
 from crawlfleet.control.events.log_sink import EventLog
+from crawlfleet.control.openings import Adapters
 from crawlfleet.core.network.compression import ENCODINGS
 from crawlfleet.core.placement.rules import default_rules
 from crawlfleet.core.tasks import split
@@ -85,21 +86,23 @@ def control_plane(
             registrable=registrable,
         ),
         sinks=[EventLog()],
-        output=OutputFolder(config.output_dir(settings)),
-        archives=BundleFolder(config.output_dir(settings) / config.BUNDLES_NAME),
-        seal=KeySeal(
-            config.data_dir(settings) / config.SECRETS_KEY_NAME,
-            key=secrets_key,
+        adapters=Adapters(
+            output=OutputFolder(config.output_dir(settings)),
+            archives=BundleFolder(config.output_dir(settings) / config.BUNDLES_NAME),
+            seal=KeySeal(
+                config.data_dir(settings) / config.SECRETS_KEY_NAME,
+                key=secrets_key,
+            ),
+            shelf=FolderShelf(config.output_dir(settings) / config.FRONTIERS_NAME),
+            server=open_frontier_server(settings),
+            locks=open_locks(settings),
+            sender=open_sender(settings),
+            ledger=open_ledger(settings),
+            prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
+            disk_free=lambda: _disk_free(config.data_dir(settings)),
         ),
-        shelf=FolderShelf(config.output_dir(settings) / config.FRONTIERS_NAME),
-        server=open_frontier_server(settings),
-        locks=open_locks(settings),
-        courier=open_courier(settings),
-        ledger=open_ledger(settings),
-        prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
         origins=origins,
         name=name,
-        disk_free=lambda: _disk_free(config.data_dir(settings)),
     )
 
 
@@ -134,7 +137,7 @@ async def serve_master(
             await control.keys.ensure(join_token, name="join", role=Role.NODE)
         server = ApiServer(
             uvicorn.Config(
-                create_app(control, settings.server, pages=Dashboard()),
+                create_app(control.services, settings.server, pages=Dashboard()),
                 log_config=None,
                 access_log=False,
                 # `api.http.authentication` decides which proxies may name a client's address.

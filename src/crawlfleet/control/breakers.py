@@ -1,14 +1,18 @@
-"""Tells which targets are taken for down, and which are not any more, while this master leads.
+"""Circuit breakers as others learn of them: the events of the leader, and what people look at and
+close by hand.
 
-Every master learns it, and one tells. Whoever led before may have died before it told, or after:
-so who takes over compares what it knows with the event log, and tells what is not in it.
+Every master learns from failures, and the one that leads makes the events. The leader before may
+have died before it made one, or after: so a new leader compares what it knows with the event log.
 """
 
 from typing import Final
 
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.core.retries.breakers import opened_event
-from crawlfleet.model.breaker import Site
+from crawlfleet.control.state.retry_gate import reason_for
+from crawlfleet.core.retries.breakers import closed_event, opened_event
+from crawlfleet.core.retries.targets import TARGET
+from crawlfleet.errors import NotFound
+from crawlfleet.model.breaker import Breaker, BreakerState, Site
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.ports.store import Store
@@ -95,3 +99,38 @@ def _note_kinds(events: list[Event], last: dict[Site, str]) -> None:
     for event in events:
         if event.kind in KINDS:
             last[event.project_id or "", event.subject] = event.kind
+
+
+class BreakerOrders:
+    """Looks at breakers, and closes them."""
+
+    def __init__(self, *, state: FleetState, system: System) -> None:
+        self._state = state
+        self._system = system
+
+    def page(self, *, all: bool, project_id: str | None = None) -> list[tuple[Breaker, int]]:
+        """The targets that are taken for down, in order, each with how many tasks wait for it;
+        with `all` those, too, whose failures are only counted. Of one project, or of each."""
+        gate = self._state.gate
+        return [
+            (each, gate.lines.count(reason_for(each.site)))
+            for each in gate.breakers.all(self._system.now())
+            if (all or each.state is not BreakerState.CLOSED)
+            and project_id in (None, each.project_id)
+        ]
+
+    async def close(self, target: str, *, by: str, project_id: str | None = None) -> None:
+        """Let everything of a project, or of each, for a target go on, and forget its failures.
+        Every master hears of it."""
+        if not TARGET.match(target):
+            raise NotFound("target", target)
+        now = self._system.now()
+        breakers = self._state.gate.breakers
+        projects: list[str | None] = [project_id]
+        if project_id is None:
+            # Whoever is told of one project hears of it, too; without any, masters that know more.
+            projects = [*dict.fromkeys(site[0] for site in breakers.of_target(target))] or [None]
+        events = tuple(closed_event(each, target, now, f"closed by {by}") for each in projects)
+        await self._state.commit([Change(events=events)])
+        for event in events:
+            breakers.hear(event)

@@ -2,37 +2,8 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
-
-from crawlfleet.model.quota import Amount, Count, Over, Weight
-
-Labels = Annotated[dict[str, str], Meta(max_length=16)]
-
-
-class QuotaPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed; `null` takes a limit away, the rest stays."""
-
-    over: Over | UnsetType = UNSET
-    """`queue`: what is more than the quotas allow waits; `reject`: it is refused."""
-    waiting: Count | UnsetType | None = UNSET
-    """Tasks that wait for a node or for their time."""
-    running: Count | UnsetType | None = UNSET
-    """Executions that hold a node's resources."""
-    cpu_cores: Amount | UnsetType | None = UNSET
-    """Reserved for all of them together."""
-    memory_mb: Amount | UnsetType | None = UNSET
-    """Reserved for all of them together."""
-    pages_per_day: Count | UnsetType | None = UNSET
-    """Pages that its tasks may fetch from midnight to midnight (UTC)."""
-    storage_mb: Amount | UnsetType | None = UNSET
-    """Output and bundles that are kept for it, in millions of bytes."""
-    weight: Weight | UnsetType = UNSET
-    """Its share beside other projects that have work: twice the weight is twice as much."""
-    nodes: Labels | UnsetType | None = UNSET
-    """Nodes that have all of these labels are kept for this project; none when `null` or empty."""
 
 
 class QuotaLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -139,7 +139,7 @@ class PlayedExecution(MasterFrontier):
             self.id = ""
             self.__init__(self.master, lambda master, ask: self._ask)  # type: ignore[misc]
         if not self.master.leases:
-            await self.master.frontiers._close(self.master.task.id)
+            await self.master.service(Frontiers)._close(self.master.task.id)
 
 
 def plainly(master: PlayedMaster, ask: Ask) -> Ask:
@@ -213,7 +213,7 @@ def run(folder: Path, scene: Callable[[PlayedMaster], Awaitable[None]], rules: A
             try:
                 await scene(master)
             finally:
-                await master.frontiers._close(master.task.id)
+                await master.service(Frontiers)._close(master.task.id)
 
     asyncio.run(main())
 
@@ -560,7 +560,7 @@ def test_a_master_that_does_not_lead_sends_them_on(tmp_path: Path) -> None:
     async def scene(master: PlayedMaster) -> None:
         from crawlfleet.errors import Busy
 
-        master.frontiers._leads = False
+        master.service(Frontiers)._leads = False
         with pytest.raises(Busy, match="another master leads"):
             await master.ask(master.begin(), b"\0\x80")
 
@@ -574,7 +574,7 @@ def test_two_masters_do_not_have_one_frontier(tmp_path: Path) -> None:
         other = PlayedMaster(tmp_path, FrontierRules())
         with pytest.raises(StoreUnavailable, match="another master has"):
             await other.ask(other.begin(), b"\0\x80")
-        await master.frontiers._close(master.task.id)
+        await master.service(Frontiers)._close(master.task.id)
         await other.ask(other.begin(), b"\0\x80")
         await other.frontiers._close(other.task.id)
 
@@ -596,7 +596,7 @@ def test_readers_of_old_crawls_keep_only_a_few_open(tmp_path: Path) -> None:
             await frontier.open()
             await frontier.add([link("a")], NOW)
             await frontier.close()
-        frontiers = master.frontiers
+        frontiers = master.service(Frontiers)
         running = PlayedExecution(master, plainly)
         await running.open()
         for _ in range(2):
@@ -631,10 +631,10 @@ def test_readers_who_would_wait_for_long_are_told_so(
         await running.open()
         async with AsyncExitStack() as stack:
             for _ in range(READ_AT_ONCE):
-                await stack.enter_async_context(master.frontiers.reading(master.task))
+                await stack.enter_async_context(master.service(Frontiers).reading(master.task))
             with pytest.raises(Busy, match="try again in a moment"):
-                await stack.enter_async_context(master.frontiers.reading(master.task))
-        async with master.frontiers.reading(master.task):
+                await stack.enter_async_context(master.service(Frontiers).reading(master.task))
+        async with master.service(Frontiers).reading(master.task):
             pass
         await running.close()
 
@@ -646,14 +646,14 @@ def test_a_frontier_that_is_not_there_leaves_no_lock_behind(tmp_path: Path) -> N
         master = PlayedMaster(tmp_path, FrontierRules())
         for number in range(1, 20):
             with pytest.raises(NotFound):
-                async with master.frontiers.reading(other_crawl(master, number)):
+                async with master.service(Frontiers).reading(other_crawl(master, number)):
                     pass
-        master.frontiers._leads = False
+        master.service(Frontiers)._leads = False
         execution = master.begin()
         for _ in range(3):
             with pytest.raises(Busy):
                 await master.ask(execution, frontier_codec.written(FrontierRequest(asks=[Open()])))
-        assert not len(master.frontiers._opening)
+        assert not len(master.service(Frontiers)._opening)
 
     asyncio.run(scene())
 

@@ -110,7 +110,7 @@ def test_keys_made_after_the_clock_was_set_last_as_long_as_they_should(by_s: flo
     async def scene() -> None:
         async with stage() as on:
             keys, sign_ins = on.control.keys, on.control.sign_ins
-            on.control._system.set_by_s += by_s  # type: ignore[attr-defined]
+            on.control.system.set_by_s += by_s  # type: ignore[attr-defined]
             _, short = await keys.create(
                 KeyRequest(name="ann", role=Role.VIEWER, expires_in_s=60), by="admin"
             )

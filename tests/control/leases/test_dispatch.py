@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control.state.remembered import MAX_BYTES
+from crawlfleet.control.state.pending import MAX_BYTES
 from crawlfleet.core.tasks import attempts
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Task

@@ -7,6 +7,7 @@ from typing import Any
 
 from crawlfleet.adapters.files.bundles import BundleFolder
 from crawlfleet.core.placement.rules import default_rules
+from crawlfleet.features.bundles.service import Bundles
 from crawlfleet.model.bundle import BundleFetch, BundleRequest
 from crawlfleet.model.settings import DispatchSettings
 from crawlfleet.model.wire.node_protocol import Heartbeat, ReportKind
@@ -35,7 +36,7 @@ def digest_of(archive: bytes) -> str:
 
 async def deploy(at: Stage, archive: bytes) -> None:
     request = BundleRequest(name="tools", archive=archive)
-    await at.control.bundles.deploy("shop", request, by="ann")
+    await at.control.service(Bundles).deploy("shop", request, by="ann")
 
 
 async def polling_node(at: Stage, name: str = "n", **fields: Any) -> PlayedNode:
@@ -67,7 +68,7 @@ def test_who_is_asked_to_make_an_environment_may_fetch_its_code_and_no_other(
         assert (ref.name, ref.number, ref.digest) == ("tools", 1, digest_of(ONE))
         assert (await node.lease(wait_s=0)).warm == ()
         assert (await node.request(None, BUNDLE, BundleFetch(digest=ref.digest))).data == ONE
-        await at.control.bundles._kept.put(digest_of(TWO), TWO)
+        await at.control.service(Bundles)._kept.put(digest_of(TWO), TWO)
         other = await node.request(None, BUNDLE, BundleFetch(digest=digest_of(TWO)))
         assert "was not asked" in other.refusal
 
@@ -78,13 +79,13 @@ def test_what_nodes_tell_is_known_until_they_tell_otherwise(tmp_path: Path) -> N
     async def scenario(at: Stage) -> None:
         node = await at.node(**OFFERS)
         await deploy(at, ONE)
-        version = (await at.control.bundles.get("shop", "tools")).versions[0]
+        version = (await at.control.service(Bundles).get("shop", "tools")).versions[0]
         await tell(at, node, ONE)
-        assert at.control.bundles.ready_on(version) == [node.id]
+        assert at.control.service(Bundles).ready_on(version) == [node.id]
         await node.beat()
-        assert at.control.bundles.ready_on(version) == [node.id]
+        assert at.control.service(Bundles).ready_on(version) == [node.id]
         await tell(at, node)
-        assert at.control.bundles.ready_on(version) == []
+        assert at.control.service(Bundles).ready_on(version) == []
 
     run(tmp_path, scenario)
 
@@ -94,10 +95,10 @@ def test_work_waits_for_the_environment_and_explain_says_where(tmp_path: Path) -
         node = await polling_node(at, "maker")
         await polling_node(at, "idler")
         await deploy(at, ONE)
-        (making,) = at.control.bundles.warming.making[digest_of(ONE)]
+        (making,) = at.control.service(Bundles).warming.making[digest_of(ONE)]
         asked = at.control.nodes.get(making)
         task = await submit(at)
-        while not at.control.bundles.warming.held:
+        while not at.control.service(Bundles).warming.held:
             await asyncio.sleep(0)
         told = (await at.control.queries.explain(task.id)).summary
         assert told == (
@@ -159,7 +160,7 @@ def test_nodes_that_ask_another_master_for_work_are_not_asked_here(tmp_path: Pat
         elsewhere = await at.node("elsewhere", slots=9, **OFFERS)
         await elsewhere.beat()
         await deploy(at, ONE)
-        warming = at.control.bundles.warming
+        warming = at.control.service(Bundles).warming
         assert warming.making == {}, "nobody would wait for what nobody makes"
         here = await polling_node(at, "here", slots=1)
         await deploy(at, TWO)
@@ -183,7 +184,7 @@ def test_a_deploy_asks_no_node_that_is_kept_for_another_project(tmp_path: Path) 
         free = await polling_node(at, "free", slots=1)
         at.control.state.fleet.keep_nodes({"bank": (("team", "bank"),)})
         await deploy(at, ONE)
-        warming = at.control.bundles.warming
+        warming = at.control.service(Bundles).warming
         assert warming.making == {digest_of(ONE): [free.id]}
         fetch = BundleFetch(digest=digest_of(ONE))
         assert "was not asked" in (await kept.request(None, BUNDLE, fetch)).refusal

@@ -168,7 +168,7 @@ class Door:
 def probing(on: Stage, door: Door, settings: HealthSettings) -> HealthProbes:
     return HealthProbes(
         state=on.control.state,
-        system=on.control._system,
+        system=on.control.system,
         prober=door,
         settings=settings,
         allow_loopback=False,
@@ -318,7 +318,7 @@ def test_a_removed_node_is_nowhere_and_its_token_is_worth_nothing() -> None:
             assert on.control.queries.nodes() == []
             assert len(on.control.state.fleet) == 0
             with pytest.raises(Unauthenticated):
-                await on.control.authenticate(registered.node_token or "")
+                await on.control.authentication.authenticate(registered.node_token or "")
             await asyncio.sleep(0.1)
             assert on.heard.events[-1].kind == "node.removed"
         async with stage(store) as on:

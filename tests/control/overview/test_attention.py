@@ -7,6 +7,7 @@ import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.features.crawls.service import Crawls
 from crawlfleet.model.task import ErrorClass, Task
 from crawlfleet.model.wire.node_protocol import Note, NoteBatch, ReportKind
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -139,7 +140,7 @@ def test_hosts_that_a_crawl_leaves_alone_are_named() -> None:
             note = Note(execution_id=taken.execution_id, figures={"hosts": hosts})
             batch = NoteBatch(session_id=node.session_id, notes=(note,))
             reply = await on.control.logs.take(node.id, batch)
-            await on.control.crawls.hear(batch, reply)
+            await on.control.service(Crawls).hear(batch, reply)
             (host,) = await on.control.attention.find("shop")
             assert (host.kind, host.count, host.subject.id) == ("host_blocks", 7, taken.task_id)
             assert "a.example" in host.message

@@ -3,8 +3,7 @@
 import random
 
 from crawlfleet.control.state.holdings import Holdings
-from crawlfleet.control.state.retry_budgets import RetryBudgets
-from crawlfleet.control.state.waiting_lines import HeldTasks
+from crawlfleet.control.state.retry_gate import HeldTasks, RetryBudgets
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.model.project import Project

@@ -10,8 +10,7 @@ import pytest
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.control.breakers import BreakerEvents
 from crawlfleet.control.state.fleet_state import FleetState
-from crawlfleet.control.state.retry_gate import CircuitBreakers, reason_for
-from crawlfleet.control.state.waiting_lines import HeldTasks
+from crawlfleet.control.state.retry_gate import CircuitBreakers, HeldTasks, reason_for
 from crawlfleet.core.quality.recording import NOT_AS_EXPECTED
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.model.breaker import BreakerState

@@ -11,6 +11,7 @@ from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.features.alerts.model import AlertRule, AlertStatus, Source
 from crawlfleet.features.alerts.rules import states
 from crawlfleet.features.alerts.rules.states import Observation
+from crawlfleet.features.alerts.service import Alerts
 from crawlfleet.features.alerts.views import AlertPatch, AlertRequest, SilenceRequest
 from crawlfleet.features.alerts.watcher import RECALLED
 from crawlfleet.features.webhooks.model import Format
@@ -28,13 +29,13 @@ def told(receiver: Receiver) -> list[tuple[str, str]]:
 
 
 async def status(on: Stage, name: str) -> AlertStatus:
-    return (await on.control.telling.alerts.get(f"alert-{name}")).state.status
+    return (await on.control.service(Alerts).get(f"alert-{name}")).state.status
 
 
 def test_lost_nodes_are_one_alert_that_is_told_and_then_over() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(on, kinds=["alert."])
             lost = [await on.node(f"n{number}") for number in range(3)]
             await asyncio.sleep(40)
@@ -50,7 +51,7 @@ def test_lost_nodes_are_one_alert_that_is_told_and_then_over() -> None:
 def test_a_task_that_waits_too_long_is_told_of_and_when_it_is_over() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(on, kinds=["alert."])
             task = await on.submit()
             await asyncio.sleep(500)
@@ -70,7 +71,7 @@ def test_a_task_that_waits_too_long_is_told_of_and_when_it_is_over() -> None:
 def test_a_share_of_failures_fires_when_there_are_enough_of_them() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(on, kinds=["alert."])
             node = await on.node(slots=30)
             for number in range(24):
@@ -98,9 +99,9 @@ def test_a_share_of_failures_fires_when_there_are_enough_of_them() -> None:
 def test_a_silence_is_kept_and_what_still_fires_then_is_told() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(on, kinds=["alert."])
-            service = on.control.telling.alerts
+            service = on.control.service(Alerts)
             await service.silence("alert-node-lost", SilenceRequest(for_s=600), by="ann")
             await on.node()
             await asyncio.sleep(300)
@@ -119,12 +120,12 @@ def test_a_new_master_tells_nobody_twice() -> None:
         shared = SharedMemory(MemoryStore(), delay_s=lambda: 0.05)
         keeper = shared.seat()
         await keeper.open()
-        async with stage(shared.seat(), name="one", courier=receiver) as on:
+        async with stage(shared.seat(), name="one", sender=receiver) as on:
             await hook(on, kinds=["alert."])
             await on.node()
             await asyncio.sleep(60)
         for name in ("two", "three"):
-            async with stage(shared.seat(), name=name, courier=receiver):
+            async with stage(shared.seat(), name=name, sender=receiver):
                 await asyncio.sleep(60)
         assert told(receiver) == [("alert.firing", "node-lost")]
         await keeper.close()
@@ -146,14 +147,14 @@ def test_what_happens_while_a_new_master_recalls_counts_once() -> None:
         shared = SharedMemory(Slow())
         keeper = shared.seat()
         await keeper.open()
-        async with stage(shared.seat(), name="one", courier=receiver) as on:
+        async with stage(shared.seat(), name="one", sender=receiver) as on:
             await hook(on, kinds=["alert."])
             request = AlertRequest(
                 name="many", source=Source.EVENTS, event="task.pending", above=2, group_s=0
             )
-            await on.control.telling.alerts.create(request, by="ann")
+            await on.control.service(Alerts).create(request, by="ann")
             await asyncio.sleep(5)
-        async with stage(shared.seat(), name="two", courier=receiver) as on:
+        async with stage(shared.seat(), name="two", sender=receiver) as on:
             await asyncio.sleep(0.1)
             await on.submit()
             await on.submit()
@@ -171,7 +172,7 @@ def test_what_happens_while_a_new_master_recalls_counts_once() -> None:
 def test_a_rule_of_ones_own_counts_events_and_reaches_people_as_a_letter() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(
                 on, url="mailto:ops@example.org", format=Format.EMAIL, kinds=["alert.firing"]
             )
@@ -183,9 +184,9 @@ def test_a_rule_of_ones_own_counts_events_and_reaches_people_as_a_letter() -> No
                 project_id="shop",
                 group_s=0,
             )
-            rule, created = await on.control.telling.alerts.create(request, by="ann")
+            rule, created = await on.control.service(Alerts).create(request, by="ann")
             assert created
-            assert await on.control.telling.alerts.create(request, by="bob") == (rule, False)
+            assert await on.control.service(Alerts).create(request, by="bob") == (rule, False)
             for _ in range(3):
                 await on.submit()
                 await on.submit(project_id="shop")
@@ -200,8 +201,8 @@ def test_a_rule_of_ones_own_counts_events_and_reaches_people_as_a_letter() -> No
 
 def test_rules_are_changed_switched_off_and_removed() -> None:
     async def scene() -> None:
-        async with stage(courier=Receiver()) as on:
-            service = on.control.telling.alerts
+        async with stage(sender=Receiver()) as on:
+            service = on.control.service(Alerts)
             before = [rule.id for rule in await service.all()]
             assert "alert-node-lost" in before
             changed = await service.change("alert-node-lost", AlertPatch(is_on=False), by="ann")
@@ -240,7 +241,7 @@ def test_a_rule_that_breaks_ends_neither_the_others_nor_the_master(
 
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(on, kinds=["alert."])
             await on.node()
             await asyncio.sleep(40)

@@ -11,6 +11,7 @@ import pytest
 
 from crawlfleet.adapters.files.bundles import BundleFolder
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
+from crawlfleet.features.bundles.service import Bundles
 from crawlfleet.model.bundle import BundleRequest, bundle_id
 from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import TaskSettings
@@ -25,7 +26,7 @@ ONE, TWO, THREE = (packed({"tool.py": f"print({number})"}) for number in (1, 2, 
 
 async def deploy(at: Stage, archive: bytes, name: str = "tools", project: str = "shop") -> Any:
     request = BundleRequest(name=name, archive=archive)
-    return await at.control.bundles.deploy(project, request, by="ann")
+    return await at.control.service(Bundles).deploy(project, request, by="ann")
 
 
 def names(folder: Path) -> list[Path]:
@@ -69,7 +70,7 @@ def test_roll_back_goes_to_the_version_before_or_to_the_one_that_is_named(tmp_pa
     async def scenario(at: Stage) -> None:
         for archive in (ONE, TWO, THREE):
             await deploy(at, archive)
-        bundles = at.control.bundles
+        bundles = at.control.service(Bundles)
         assert (await bundles.roll_back("shop", "tools", None, by="ann")).current == 2
         assert (await bundles.roll_back("shop", "tools", None, by="ann")).current == 1
         with pytest.raises(Conflict, match="an older version"):
@@ -92,7 +93,7 @@ def test_a_task_keeps_the_version_that_it_was_submitted_with(tmp_path: Path) -> 
         fields = {"task_type": "python", "project_id": "shop"}
         present = await at.submit(**fields, bundle="tools")
         named = await at.submit(**fields, bundle="tools@1")
-        await at.control.bundles.roll_back("shop", "tools", 1, by="ann")
+        await at.control.service(Bundles).roll_back("shop", "tools", 1, by="ann")
         assert [str((await at.task(each)).bundle) for each in (present, named)] == [
             "tools@2",
             "tools@1",
@@ -136,7 +137,7 @@ def test_what_is_needed_cannot_be_removed(tmp_path: Path) -> None:
         for archive in (ONE, TWO, THREE):
             await deploy(at, archive)
         await at.submit(task_type="python", project_id="shop", bundle="tools@2")
-        bundles = at.control.bundles
+        bundles = at.control.service(Bundles)
         with pytest.raises(Conflict, match="present version"):
             await bundles.remove("shop", "tools", 3, by="ann")
         with pytest.raises(Conflict, match="has not ended"):
@@ -154,11 +155,11 @@ def test_what_is_needed_cannot_be_removed(tmp_path: Path) -> None:
 def test_a_removed_bundle_is_gone_and_its_numbers_are_not_used_again(tmp_path: Path) -> None:
     async def scenario(at: Stage) -> None:
         await deploy(at, ONE)
-        gone = await at.control.bundles.remove("shop", "tools", None, by="ann")
+        gone = await at.control.service(Bundles).remove("shop", "tools", None, by="ann")
         assert (gone.current, gone.versions) == (0, ())
         with pytest.raises(NotFound):
-            await at.control.bundles.get("shop", "tools")
-        assert await at.control.bundles.page("shop", after=None, limit=9) == []
+            await at.control.service(Bundles).get("shop", "tools")
+        assert await at.control.service(Bundles).page("shop", after=None, limit=9) == []
         again, _ = await deploy(at, TWO)
         assert [each.number for each in again.versions] == [2]
 
@@ -169,12 +170,12 @@ def test_archives_that_no_version_names_are_swept_away_later(tmp_path: Path) -> 
     async def scenario(at: Stage) -> None:
         await deploy(at, ONE)
         await deploy(at, TWO)
-        await at.control.bundles.remove("shop", "tools", 1, by="ann")
-        assert await at.control.bundles.sweep(3600) == 0
+        await at.control.service(Bundles).remove("shop", "tools", 1, by="ann")
+        assert await at.control.service(Bundles).sweep(3600) == 0
         long_ago = time.time() - 7200
         for path in names(tmp_path):
             os.utime(path, (long_ago, long_ago))
-        assert await at.control.bundles.sweep(3600) == 1
+        assert await at.control.service(Bundles).sweep(3600) == 1
         kept = await at.store.get(BUNDLES, bundle_id("shop", "tools"))
         assert kept is not None
         assert [path.stem for path in names(tmp_path)] == [kept.versions[0].digest]
@@ -220,7 +221,7 @@ def test_many_who_deploy_at_once_all_get_a_version(tmp_path: Path) -> None:
     async def scenario(at: Stage) -> None:
         mine = [packed({"tool.py": str(number)}) for number in range(4)]
         await asyncio.gather(*(deploy(at, each) for each in mine))
-        bundle = await at.control.bundles.get("shop", "tools")
+        bundle = await at.control.service(Bundles).get("shop", "tools")
         assert [each.number for each in bundle.versions] == [4, 3, 2, 1]
         assert len({each.digest for each in bundle.versions}) == 4
 
@@ -235,7 +236,7 @@ def test_it_is_known_on_which_nodes_a_version_is_ready(tmp_path: Path) -> None:
         raw = msgspec.Raw(b'{"function": "tool:f"}')
         await at.submit(task_type="python", parameters=raw, bundle="tools@1")
         work = await node.take()
-        ready = at.control.bundles.ready_on
+        ready = at.control.service(Bundles).ready_on
         assert [ready(each) for each in bundle.versions] == [[], []]
 
         await node.report(work, ReportKind.STARTED)

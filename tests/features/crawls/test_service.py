@@ -11,7 +11,8 @@ from crawlfleet.control.leases import execution_orders
 from crawlfleet.control.state.counters import Happening
 from crawlfleet.core.tasks.orders import Verb
 from crawlfleet.errors import Busy, Conflict, NotFound, OutputUnavailable, RunEnded
-from crawlfleet.features.crawls.service import CrawlVerb
+from crawlfleet.features.crawls.service import Crawls, CrawlVerb
+from crawlfleet.features.crawls.work import CrawlWorkers
 from crawlfleet.model.log import Progress
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import ErrorClass, RetryPolicy, Task, TaskStatus
@@ -64,7 +65,7 @@ async def crawling(on: Stage, **fields: Any) -> tuple[PlayedNode, Assignment, Ta
 async def answer(on: Stage, node: PlayedNode, work: Assignment, **fields: Any) -> None:
     note = Note(execution_id=work.execution_id, answers=(OrderAnswer(**fields),))
     batch = NoteBatch(session_id=node.session_id, notes=(note,))
-    await on.control.crawls.hear(batch, await on.control.logs.take(node.id, batch))
+    await on.control.service(Crawls).hear(batch, await on.control.logs.take(node.id, batch))
 
 
 async def keep(on: Stage, node: PlayedNode, work: Assignment, sequence: int = 1) -> ServiceResponse:
@@ -84,13 +85,13 @@ def test_an_order_wakes_the_node_and_its_answer_whoever_gave_it() -> None:
             polling = asyncio.create_task(node.lease(work, wait_s=20.0))
             await asyncio.sleep(0.1)
             ordering = asyncio.create_task(
-                on.control.crawls.order(task, CrawlVerb.PAUSE, by="people")
+                on.control.service(Crawls).order(task, CrawlVerb.PAUSE, by="people")
             )
             (order,) = (await polling).orders
             assert (order.execution_id, order.name) == (work.execution_id, "pause")
             await answer(on, node, work, number=order.number)
             await ordering
-            figures = await on.control.crawls.figures(task)
+            figures = await on.control.service(Crawls).figures(task)
             assert figures is not None
             assert figures.is_paused
             await asyncio.sleep(0.1)
@@ -105,7 +106,7 @@ def test_an_order_that_got_lost_is_sent_again_with_its_number() -> None:
         async with stage() as on:
             node, work, task = await crawling(on)
             ordering = asyncio.create_task(
-                on.control.crawls.order(task, CrawlVerb.STOP, by="people")
+                on.control.service(Crawls).order(task, CrawlVerb.STOP, by="people")
             )
             await asyncio.sleep(0)
             (lost,) = (await node.lease(work, wait_s=5.0)).orders
@@ -122,7 +123,7 @@ def test_who_does_not_answer_is_not_waited_for_for_ever() -> None:
         async with stage() as on:
             node, work, task = await crawling(on)
             with pytest.raises(Busy, match="did not answer"):
-                await on.control.crawls.order(task, CrawlVerb.STOP, by="people")
+                await on.control.service(Crawls).order(task, CrawlVerb.STOP, by="people")
             assert (await node.lease(work, wait_s=0.0)).orders == ()
 
     run_simulated(scene())
@@ -135,7 +136,7 @@ def test_a_node_that_speaks_to_another_master_is_not_asked_here() -> None:
             await asyncio.sleep(0)
             on.control.leases._execution_orders._polled.clear()
             with pytest.raises(Conflict, match="another master"):
-                await on.control.crawls.order(task, CrawlVerb.STOP, by="people")
+                await on.control.service(Crawls).order(task, CrawlVerb.STOP, by="people")
 
     run_simulated(scene())
 
@@ -144,13 +145,13 @@ def test_an_execution_that_ends_meanwhile_is_told_of() -> None:
     async def scene() -> None:
         async with stage() as on:
             node, work, task = await crawling(on)
-            asking = asyncio.create_task(on.control.crawls.explain(task, "http://a/"))
+            asking = asyncio.create_task(on.control.service(Crawls).explain(task, "http://a/"))
             await asyncio.sleep(0)
             await node.report(work, ReportKind.SUCCEEDED)
             with pytest.raises(Conflict, match="ended"):
                 await asking
             with pytest.raises(Conflict, match="completed"):
-                await on.control.crawls.explain(await on.task(task), "http://a/")
+                await on.control.service(Crawls).explain(await on.task(task), "http://a/")
 
     run_simulated(scene())
 
@@ -161,10 +162,10 @@ def test_not_too_many_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         async with stage() as on:
             _, _, task = await crawling(on)
-            first = asyncio.create_task(on.control.crawls.explain(task, "http://a/"))
+            first = asyncio.create_task(on.control.service(Crawls).explain(task, "http://a/"))
             await asyncio.sleep(0)
             with pytest.raises(Busy, match="already"):
-                await on.control.crawls.explain(task, "http://a/")
+                await on.control.service(Crawls).explain(task, "http://a/")
             first.cancel()
 
     run_simulated(scene())
@@ -175,7 +176,7 @@ def test_a_task_that_is_no_crawl_is_none() -> None:
         async with stage() as on:
             task = await on.submit()
             with pytest.raises(NotFound, match="crawl"):
-                await on.control.crawls.get(task.id)
+                await on.control.service(Crawls).get(task.id)
 
     run_simulated(scene())
 
@@ -207,7 +208,7 @@ def test_a_node_that_lost_the_crawl_cannot_write() -> None:
 async def ordered(on: Stage, node: PlayedNode, work: Assignment, verb: CrawlVerb) -> None:
     """An order about the crawl, which its node follows."""
     task = await on.control.tasks.get(work.task_id)
-    order = asyncio.create_task(on.control.crawls.order(task, verb, by="people"))
+    order = asyncio.create_task(on.control.service(Crawls).order(task, verb, by="people"))
     await asyncio.sleep(0)
     (told,) = (await node.lease(work)).orders
     await answer(on, node, work, number=told.number)
@@ -321,7 +322,7 @@ def test_output_that_cannot_be_removed_does_not_keep_the_rest_from_it() -> None:
 
     async def scene() -> None:
         async with stage(output=kept) as on:
-            assert await on.control.crawls.sweep() == 1
+            assert await on.control.service(Crawls).sweep() == 1
             assert await kept.tasks() == ["task-stuck"]
 
     run_simulated(scene())
@@ -335,7 +336,7 @@ def test_output_of_a_crawl_that_completed_is_settled() -> None:
             node, work, task = await crawling(on)
             await keep(on, node, work)
             await node.report(work, ReportKind.SUCCEEDED)
-            assert await on.control.crawls.sweep() == 0
+            assert await on.control.service(Crawls).sweep() == 0
             assert kept.settled == [task.id]
 
     run_simulated(scene())
@@ -350,11 +351,11 @@ def test_output_goes_with_its_task() -> None:
         async with stage(output=kept, retention=retention) as on:
             node, work, task = await crawling(on)
             await keep(on, node, work)
-            assert await on.control.crawls.sweep() == 0
+            assert await on.control.service(Crawls).sweep() == 0
             assert (await kept.tasks(), kept.settled) == ([task.id], [])
             await on.order(Verb.CANCEL, task)
             await node.report(work, ReportKind.STOPPED)
-            assert await on.control.crawls.sweep() == 0
+            assert await on.control.service(Crawls).sweep() == 0
             assert kept.settled == [], "it has not completed: an earlier attempt may have more"
             await asyncio.sleep(3_600)
             assert on.control.quotas.use("default").storage_mb == 100 / 1e6
@@ -372,7 +373,7 @@ async def tell(on: Stage, node: PlayedNode, work: Assignment, **figures: Any) ->
         progress=Progress(done=figures["pages"], at=asyncio.get_running_loop().time()),
     )
     batch = NoteBatch(session_id=node.session_id, notes=(note,))
-    await on.control.crawls.hear(batch, await on.control.logs.take(node.id, batch))
+    await on.control.service(Crawls).hear(batch, await on.control.logs.take(node.id, batch))
 
 
 def pages_read(on: Stage) -> int:
@@ -389,7 +390,7 @@ def test_what_the_next_attempt_tells_takes_the_place_of_what_the_last_one_told()
             await tell(on, node, work, pages=100, items=50, done=100, known=300, **busy)
             assert pages_read(on) == 100
             await node.report(work, ReportKind.FAILED, error=ErrorClass.CRASH)
-            waiting = await on.control.crawls.figures(await on.task(task))
+            waiting = await on.control.service(Crawls).figures(await on.task(task))
             assert waiting is not None
             assert (waiting.pages, waiting.items) == (100, 50), "nothing is gone between attempts"
             assert (waiting.rate_per_s, waiting.waiting, waiting.in_flight) == (0.0, 200, 0)
@@ -397,7 +398,7 @@ def test_what_the_next_attempt_tells_takes_the_place_of_what_the_last_one_told()
             again = await node.take()
             await node.report(again, ReportKind.STARTED)
             await tell(on, node, again, pages=120, items=60, done=120, known=300)
-            figures = await on.control.crawls.figures(await on.task(task))
+            figures = await on.control.service(Crawls).figures(await on.task(task))
             assert figures is not None
             assert (figures.pages, figures.items) == (120, 60)
             assert pages_read(on) == 120, "it goes on from the pages of the last one"
@@ -434,10 +435,12 @@ def test_shards_that_were_tried_again_count_once() -> None:
                 requests=140,
                 part={"pages": 100, "items": 45},
             )
-            figures = await on.control.crawls.figures(await on.task(parent))
+            figures = await on.control.service(Crawls).figures(await on.task(parent))
             assert figures is not None
             assert (figures.pages, figures.items, figures.requests) == (130, 65, 140)
-            work_done = await on.control.workforce.of(await on.task(parent), project_id=None)
+            work_done = await on.control.service(CrawlWorkers).of(
+                await on.task(parent), project_id=None
+            )
             shares = sorted((each.pages, each.items) for each in work_done.shards)
             assert shares == [(20, 15), (100, 45)]
 

@@ -9,13 +9,15 @@ import pytest
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.errors import Conflict, InvalidRequest
 from crawlfleet.features.schedules.model import Firing, Outcome, Overlap, Schedule
+from crawlfleet.features.schedules.service import Schedules
 from crawlfleet.features.schedules.views import ScheduledWorkflow, SchedulePatch, ScheduleRequest
 from crawlfleet.features.workflows.model import Run, RunStatus, Workflow
+from crawlfleet.features.workflows.service import Workflows
+from crawlfleet.model.admin_requests import QuotaPatch
 from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.wire.node_protocol import ReportKind
 from crawlfleet.testing.simulation.clock import EPOCH, run_simulated
-from crawlfleet.views.quotas import QuotaPatch
 from tests.control.stage import PlayedNode, Stage, stage
 
 DONE = (ReportKind.STARTED, ReportKind.SUCCEEDED)
@@ -29,7 +31,7 @@ async def keep(on: Stage, *, step: str = "fetch", project_id: str = "default") -
         "parameters": {"day": {"type": "integer", "default": 1}},
         "steps": {step: {"task_type": "work", "parameters": {"day": "${parameters.day}"}}},
     }
-    workflow, _ = await on.control.workflows.save(msgspec.json.encode(document), by="ann")
+    workflow, _ = await on.control.service(Workflows).save(msgspec.json.encode(document), by="ann")
     return workflow
 
 
@@ -39,19 +41,21 @@ def request(workflow: ScheduledWorkflow | None = None, **fields: Any) -> Schedul
 
 
 async def create(on: Stage, workflow: ScheduledWorkflow | None = None, **fields: Any) -> Schedule:
-    schedule, created = await on.control.schedules.create(request(workflow, **fields), by="ann")
+    schedule, created = await on.control.service(Schedules).create(
+        request(workflow, **fields), by="ann"
+    )
     assert created
     return schedule
 
 
 async def history(on: Stage, schedule: Schedule) -> list[Firing]:
-    found = await on.control.schedules.history(schedule.id, after=None, limit=100)
+    found = await on.control.service(Schedules).history(schedule.id, after=None, limit=100)
     return found[::-1]
 
 
 async def run_of(on: Stage, firing: Firing) -> Run:
     assert firing.run_id is not None
-    return await on.control.workflows.run(firing.run_id)
+    return await on.control.service(Workflows).run(firing.run_id)
 
 
 async def do_next(node: PlayedNode) -> None:
@@ -105,7 +109,7 @@ def test_runs_that_have_not_ended_are_counted_and_one_waits_for_their_end() -> N
         async with stage() as on:
             await keep(on)
             skips = await create(on)
-            waits, _ = await on.control.schedules.create(
+            waits, _ = await on.control.service(Schedules).create(
                 msgspec.structs.replace(request(overlap=Overlap.QUEUE), name="waits"), by="ann"
             )
             await asyncio.sleep(125)
@@ -113,11 +117,11 @@ def test_runs_that_have_not_ended_are_counted_and_one_waits_for_their_end() -> N
             assert skipped.outcome is Outcome.SKIPPED
             assert first.run_id is not None
             assert first.run_id in skipped.reason
-            assert await on.control.schedules.running(skips) == []
-            present = await on.control.schedules.find(skips.id)
-            assert await on.control.schedules.running(present) == [first.run_id]
+            assert await on.control.service(Schedules).running(skips) == []
+            present = await on.control.service(Schedules).find(skips.id)
+            assert await on.control.service(Schedules).running(present) == [first.run_id]
             with pytest.raises(Conflict, match=first.run_id):
-                await on.control.schedules.run(skips.id, force=False, by="ann")
+                await on.control.service(Schedules).run(skips.id, force=False, by="ann")
             queued = (await history(on, waits))[1]
             assert queued.outcome is Outcome.QUEUED
             node = await on.node(slots=4)
@@ -137,12 +141,12 @@ def test_run_now_and_backfill_start_runs_once() -> None:
         async with stage() as on:
             await keep(on)
             schedule = await create(on, every_s=FAR)
-            fired = await on.control.schedules.run(schedule.id, force=False, by="ann")
+            fired = await on.control.service(Schedules).run(schedule.id, force=False, by="ann")
             assert (await run_of(on, fired)).status is RunStatus.RUNNING
-            change = on.control.schedules.change
+            change = on.control.service(Schedules).change
             await change(schedule.id, SchedulePatch(cron="0 * * * *"), by="ann")
             since, until = EPOCH - 3 * 3600, EPOCH
-            fill = on.control.schedules.fill_back
+            fill = on.control.service(Schedules).fill_back
             made, _ = await fill(schedule.id, since, until, dry_run=False, by="ann")
             assert len({each.run_id for each in made}) == 3
             again, already = await fill(schedule.id, since, until, dry_run=False, by="ann")
@@ -172,19 +176,19 @@ def test_a_task_and_a_workflow_take_each_others_place() -> None:
         async with stage() as on:
             kept = await keep(on)
             schedule = await create(on, every_s=FAR)
-            change = on.control.schedules.change
+            change = on.control.service(Schedules).change
             by_name = SchedulePatch(workflow=ScheduledWorkflow(name=kept.id, parameters={"day": 7}))
             assert await change(schedule.id, by_name, by="ann") == schedule
             task = SchedulePatch(task=TaskRequest(task_type="work"))
             changed = await change(schedule.id, task, by="ann")
             assert (changed.workflow, changed.edition) == (None, 2)
-            fired = await on.control.schedules.run(schedule.id, force=False, by="ann")
+            fired = await on.control.service(Schedules).run(schedule.id, force=False, by="ann")
             assert fired.task_id is not None
             back = await change(schedule.id, by_name, by="ann")
             assert (back.task, back.workflow) == (schedule.task, schedule.workflow)
             # The task that is still at work takes its place.
             with pytest.raises(Conflict, match=fired.task_id):
-                await on.control.schedules.run(schedule.id, force=False, by="ann")
+                await on.control.service(Schedules).run(schedule.id, force=False, by="ann")
 
     run_simulated(scene())
 
@@ -220,14 +224,14 @@ def test_one_of_task_and_workflow_is_asked_for() -> None:
             await keep(on)
             both = msgspec.structs.replace(request(), task=TaskRequest(task_type="work"))
             with pytest.raises(InvalidRequest, match="workflow: is set beside task"):
-                await on.control.schedules.create(both, by="ann")
+                await on.control.service(Schedules).create(both, by="ann")
             neither = ScheduleRequest(name="shops", every_s=60.0)
             with pytest.raises(InvalidRequest, match="task: is missing, and so is workflow"):
-                await on.control.schedules.create(neither, by="ann")
+                await on.control.service(Schedules).create(neither, by="ann")
             schedule = await create(on)
             patch = SchedulePatch(workflow=ScheduledWorkflow(name="shop", project_id="x"))
             with pytest.raises(InvalidRequest, match=r"workflow\.project_id"):
-                await on.control.schedules.change(schedule.id, patch, by="ann")
+                await on.control.service(Schedules).change(schedule.id, patch, by="ann")
 
     run_simulated(scene())
 
@@ -244,7 +248,7 @@ def test_what_does_not_fit_any_more_is_refused_in_the_history() -> None:
                 "project_id": "shop",
                 "steps": {"fetch": {"task_type": "work"}},
             }
-            await on.control.workflows.save(msgspec.json.encode(document), by="ann")
+            await on.control.service(Workflows).save(msgspec.json.encode(document), by="ann")
             await asyncio.sleep(61)
             await keep(on, project_id="shop")
             await on.control.projects.move("shop", ProjectStatus.CLOSED, by="ann")
@@ -268,7 +272,7 @@ def test_late_tasks_are_accepted_only_as_far_as_the_quota_goes() -> None:
                 coalesce=False,
                 max_instances=9,
             )
-            schedule, _ = await on.control.schedules.create(wanted, by="ann")
+            schedule, _ = await on.control.service(Schedules).create(wanted, by="ann")
             await on.control.projects.set_quotas("default", QuotaPatch(waiting=2), by="ann")
         await asyncio.sleep(245)
         async with stage(store) as on:
@@ -283,9 +287,9 @@ def test_late_tasks_are_accepted_only_as_far_as_the_quota_goes() -> None:
             assert on.control.quotas.use("default").waiting == 2
             await on.control.projects.set_quotas("default", QuotaPatch(waiting=4), by="ann")
             by_minute = SchedulePatch(cron="* * * * *")
-            await on.control.schedules.change(schedule.id, by_minute, by="ann")
+            await on.control.service(Schedules).change(schedule.id, by_minute, by="ann")
             since, until = EPOCH - 3600, EPOCH
-            fill = on.control.schedules.fill_back
+            fill = on.control.service(Schedules).fill_back
             with pytest.raises(Conflict, match="the task 3 of 60 of pulse is not accepted"):
                 await fill(schedule.id, since, until, dry_run=False, by="ann")
             assert on.control.quotas.use("default").waiting == 2

@@ -15,8 +15,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from crawlfleet.adapters.store.memory.store import MemoryStore
-from crawlfleet.control.access.projects import Projects
-from crawlfleet.control.leases.fence import Fence
 from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.tasks.orders import TaskOrders
@@ -24,13 +22,13 @@ from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.placement.rules import default_rules
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
-from crawlfleet.features.bundles.service import Bundles
 from crawlfleet.features.schedules import runner
 from crawlfleet.features.schedules.model import Firing, Outcome, Schedule
+from crawlfleet.features.schedules.schedule_index import ScheduleIndex
 from crawlfleet.features.schedules.service import Schedules
 from crawlfleet.features.schedules.table import firings_of
 from crawlfleet.features.schedules.views import ScheduleRequest
-from crawlfleet.features.secrets.service import Secrets
+from crawlfleet.features.webhooks.submission import CallbackCheck
 from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
@@ -106,19 +104,16 @@ class Master:
         rules = AdmissionRules(strategies=default_rules().strategies)
         limits = TaskSettings()
         common: dict[str, Any] = {"store": store, "state": self.state, "system": system}
-        kept: dict[str, Any] = {
-            **common,
-            "fence": Fence(store=store, state=self.state),
-            "projects": Projects(**common),
-            "settings": limits,
-        }
-        bundles, vault = Bundles(**kept, archives=None), Secrets(**kept, seal=None)
         quotas = Quotas(state=self.state, system=system)
-        tasks = Tasks(
-            **common, rules=rules, settings=limits, bundles=bundles, vault=vault, quotas=quotas
+        tasks = Tasks(**common, rules=rules, settings=limits, quotas=quotas)
+        callbacks = CallbackCheck(store=store, allow_private=False)
+        workflows = Workflows(
+            **common, tasks=tasks, orders=TaskOrders(**common), callbacks=callbacks
         )
-        workflows = Workflows(**common, tasks=tasks, orders=TaskOrders(**common))
-        self.schedules = Schedules(**common, tasks=tasks, workflows=workflows)
+        index = ScheduleIndex(store=store)
+        self.state.indexes.append(index)
+        self.state.signals.wake_with_all(index.changed)
+        self.schedules = Schedules(**common, tasks=tasks, workflows=workflows, index=index)
 
     async def lead(self) -> None:
         """Until it is killed, or finds out that another one leads."""
@@ -127,7 +122,7 @@ class Master:
         self.state.epoch = lead.epoch
         recovering = asyncio.create_task(self.state.recover())
         try:
-            await self.schedules.alarms.run()
+            await self.schedules.runner.run()
         finally:
             recovering.cancel()
             await asyncio.wait([recovering])

@@ -10,6 +10,7 @@ from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
 from crawlfleet.features.schedules import runner
 from crawlfleet.features.schedules.model import Firing, Outcome, Overlap, Schedule, ScheduleStatus
+from crawlfleet.features.schedules.service import Schedules
 from crawlfleet.features.schedules.table import SCHEDULES, firings_of
 from crawlfleet.features.schedules.views import SchedulePatch, ScheduleRequest
 from crawlfleet.model.project import ProjectStatus
@@ -34,14 +35,16 @@ def request(name: str = "pulse", **fields: Any) -> ScheduleRequest:
 
 
 async def create(on: Stage, name: str = "pulse", **fields: Any) -> Schedule:
-    schedule, created = await on.control.schedules.create(request(name, **fields), by="ann")
+    schedule, created = await on.control.service(Schedules).create(
+        request(name, **fields), by="ann"
+    )
     assert created
     return schedule
 
 
 async def history(on: Stage, schedule: Schedule) -> list[Firing]:
     """What became of it, oldest first."""
-    found = await on.control.schedules.history(schedule.id, after=None, limit=1000)
+    found = await on.control.service(Schedules).history(schedule.id, after=None, limit=1000)
     return found[::-1]
 
 
@@ -50,7 +53,7 @@ async def outcomes(on: Stage, schedule: Schedule) -> list[Outcome]:
 
 
 async def codes(on: Stage, schedule: Schedule) -> list[str]:
-    _, _, reasons = await on.control.schedules.explain(schedule.id)
+    _, _, reasons = await on.control.service(Schedules).explain(schedule.id)
     return [each.code for each in reasons]
 
 
@@ -70,7 +73,7 @@ def test_a_task_is_submitted_at_every_due_instant() -> None:
             assert (task.priority, task.status) == (7, TaskStatus.COMPLETED)
             kinds = [event.kind for event in on.heard.events if event.subject == schedule.id]
             assert kinds == ["schedule.created", *["schedule.started"] * 3]
-            assert on.control.state.counters.firings[Outcome.STARTED] == 3
+            assert on.control.service(Schedules).firings[Outcome.STARTED] == 3
 
     run_simulated(scene())
 
@@ -80,7 +83,9 @@ def test_a_schedule_that_changes_wakes_the_timer() -> None:
         async with stage() as on:
             schedule = await create(on, every_s=1e6)
             await asyncio.sleep(5)
-            await on.control.schedules.change(schedule.id, SchedulePatch(every_s=10.0), by="ann")
+            await on.control.service(Schedules).change(
+                schedule.id, SchedulePatch(every_s=10.0), by="ann"
+            )
             await asyncio.sleep(6)
             assert await outcomes(on, schedule) == [Outcome.STARTED]
 
@@ -172,13 +177,15 @@ def test_a_pause_is_not_made_up_for() -> None:
     async def scene() -> None:
         async with stage() as on:
             schedule = await create(on)
-            await on.control.schedules.move(schedule.id, ScheduleStatus.PAUSED, by="ann")
+            await on.control.service(Schedules).move(schedule.id, ScheduleStatus.PAUSED, by="ann")
             await asyncio.sleep(600)
             assert await history(on, schedule) == []
             assert await codes(on, schedule) == ["paused"]
-            same = await on.control.schedules.move(schedule.id, ScheduleStatus.PAUSED, by="bob")
+            same = await on.control.service(Schedules).move(
+                schedule.id, ScheduleStatus.PAUSED, by="bob"
+            )
             assert same.cause == "paused by ann"
-            await on.control.schedules.move(schedule.id, ScheduleStatus.ACTIVE, by="ann")
+            await on.control.service(Schedules).move(schedule.id, ScheduleStatus.ACTIVE, by="ann")
             await asyncio.sleep(1)
             assert await history(on, schedule) == []
             await asyncio.sleep(60)
@@ -202,9 +209,9 @@ def test_nothing_is_due_before_the_start_or_from_the_end_on() -> None:
             fired = await history(on, schedule)
             assert [each.due_at for each in fired] == [EPOCH + 600, EPOCH + 660]
             assert await codes(on, schedule) == ["over"]
-            assert on.control.schedules.next_at(schedule) is not None
-            present = await on.control.schedules.find(schedule.id)
-            assert on.control.schedules.next_at(present) is None
+            assert on.control.service(Schedules).next_at(schedule) is not None
+            present = await on.control.service(Schedules).find(schedule.id)
+            assert on.control.service(Schedules).next_at(present) is None
 
     run_simulated(scene())
 
@@ -220,7 +227,7 @@ def test_a_closed_project_refuses_and_the_history_says_why() -> None:
             assert "'shop' is closed" in refused.reason
             assert await codes(on, schedule) == ["refused"]
             with pytest.raises(Conflict, match="is closed"):
-                await on.control.schedules.run(schedule.id, force=False, by="ann")
+                await on.control.service(Schedules).run(schedule.id, force=False, by="ann")
             await on.control.projects.move("shop", ProjectStatus.ACTIVE, by="ann")
             await asyncio.sleep(60)
             assert await outcomes(on, schedule) == [Outcome.REFUSED, Outcome.STARTED]
@@ -238,7 +245,7 @@ def test_work_that_is_under_way_elsewhere_is_refused_by_its_dedup_key() -> None:
             assert refused.outcome is Outcome.REFUSED
             assert "dedup_key 'shop'" in refused.reason
             with pytest.raises(Conflict, match="dedup_key"):
-                await on.control.schedules.run(schedule.id, force=False, by="ann")
+                await on.control.service(Schedules).run(schedule.id, force=False, by="ann")
 
     run_simulated(scene())
 
@@ -262,12 +269,12 @@ def test_run_now_starts_one_beside_the_rule_also_in_a_pause() -> None:
         async with stage() as on:
             schedule = await create(on, paused=True)
             await asyncio.sleep(100)
-            fired = await on.control.schedules.run(schedule.id, force=False, by="ann")
+            fired = await on.control.service(Schedules).run(schedule.id, force=False, by="ann")
             assert (fired.outcome, fired.reason) == (Outcome.STARTED, "run by ann")
             with pytest.raises(Conflict, match=f"max_instances.*{fired.task_id}"):
-                await on.control.schedules.run(schedule.id, force=False, by="ann")
+                await on.control.service(Schedules).run(schedule.id, force=False, by="ann")
             await asyncio.sleep(1)
-            await on.control.schedules.run(schedule.id, force=True, by="ann")
+            await on.control.service(Schedules).run(schedule.id, force=True, by="ann")
             assert len(await history(on, schedule)) == 2
 
     run_simulated(scene())
@@ -281,7 +288,7 @@ def test_a_backfill_starts_each_instant_once_however_often_it_is_asked_for() -> 
             full_hour = EPOCH // HOUR_S * HOUR_S
             since, until = full_hour - 2 * HOUR_S, full_hour + 3 * HOUR_S
             await asyncio.sleep(HOUR_S)
-            fill = on.control.schedules.fill_back
+            fill = on.control.service(Schedules).fill_back
             planned, already = await fill(schedule.id, since, until, dry_run=True, by="ann")
             assert (len(planned), already) == (3, 2)
             assert len(await history(on, schedule)) == 3
@@ -305,18 +312,18 @@ def test_a_removed_schedule_is_gone_and_its_name_is_free() -> None:
     async def scene() -> None:
         async with stage() as on:
             schedule = await create(on)
-            await on.control.schedules.remove(schedule.id, by="ann")
+            await on.control.service(Schedules).remove(schedule.id, by="ann")
             with pytest.raises(NotFound):
-                await on.control.schedules.find(schedule.id)
+                await on.control.service(Schedules).find(schedule.id)
             with pytest.raises(NotFound):
-                await on.control.schedules.remove(schedule.id, by="ann")
+                await on.control.service(Schedules).remove(schedule.id, by="ann")
             await asyncio.sleep(120)
             assert await on.store.find(firings_of(schedule.id, after=None, limit=9)) == []
             other = await create(on)
             assert other.id != schedule.id
-            assert [each.id for each in on.control.schedules.page(after=None, limit=9)] == [
-                other.id
-            ]
+            assert [
+                each.id for each in on.control.service(Schedules).page(after=None, limit=9)
+            ] == [other.id]
 
     run_simulated(scene())
 
@@ -325,10 +332,10 @@ def test_the_same_request_again_is_the_same_schedule_and_another_is_refused() ->
     async def scene() -> None:
         async with stage() as on:
             schedule = await create(on)
-            again, created = await on.control.schedules.create(request(), by="ann")
+            again, created = await on.control.service(Schedules).create(request(), by="ann")
             assert (again.id, created) == (schedule.id, False)
             with pytest.raises(Conflict, match="already"):
-                await on.control.schedules.create(request(every_s=61.0), by="ann")
+                await on.control.service(Schedules).create(request(every_s=61.0), by="ann")
             elsewhere = await create(on, task={"project_id": "another"})
             assert elsewhere.name == schedule.name
 
@@ -339,7 +346,7 @@ def test_a_change_is_a_new_edition_and_may_be_tied_to_a_version() -> None:
     async def scene() -> None:
         async with stage() as on:
             schedule = await create(on)
-            change = on.control.schedules.change
+            change = on.control.service(Schedules).change
             described = await change(schedule.id, SchedulePatch(description="x"), by="ann")
             assert (described.edition, described.version) == (1, 2)
             same = await change(schedule.id, SchedulePatch(every_s=60.0), by="ann")
@@ -386,7 +393,7 @@ def test_what_cannot_be_is_refused_with_its_field(fields: dict[str, Any], wrong:
                 await create(on, **fields)
             assert wrong in str(caught.value)
             assert all(each.remedy for each in caught.value.problems)
-            assert on.control.schedules.page(after=None, limit=9) == []
+            assert on.control.service(Schedules).page(after=None, limit=9) == []
 
     run_simulated(scene())
 
@@ -408,7 +415,7 @@ def test_what_is_kept_long_enough_is_cleared_up() -> None:
         async with stage(retention=retention) as on:
             schedule = await create(on, every_s=1800.0, max_instances=100)
             gone = await create(on, "gone")
-            await on.control.schedules.remove(gone.id, by="ann")
+            await on.control.service(Schedules).remove(gone.id, by="ann")
             await asyncio.sleep(5.2 * HOUR_S)
             assert 4 <= len(await history(on, schedule)) <= 6
             assert await on.store.get_many(SCHEDULES, [gone.id]) == []
@@ -447,11 +454,15 @@ def test_every_master_takes_orders_and_the_leader_follows_them() -> None:
         ):
             schedule = await create(other)
             await asyncio.sleep(1)
-            await other.control.schedules.move(schedule.id, ScheduleStatus.PAUSED, by="ann")
+            await other.control.service(Schedules).move(
+                schedule.id, ScheduleStatus.PAUSED, by="ann"
+            )
             await asyncio.sleep(120)
             assert await history(one, schedule) == []
-            await other.control.schedules.run(schedule.id, force=False, by="ann")
-            await other.control.schedules.move(schedule.id, ScheduleStatus.ACTIVE, by="ann")
+            await other.control.service(Schedules).run(schedule.id, force=False, by="ann")
+            await other.control.service(Schedules).move(
+                schedule.id, ScheduleStatus.ACTIVE, by="ann"
+            )
             await asyncio.sleep(61)
             assert await outcomes(one, schedule) == [Outcome.STARTED, Outcome.SKIPPED]
 
@@ -482,7 +493,7 @@ def test_it_sleeps_until_something_is_due(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def _set_clock(on: Stage, by_s: float) -> None:
-    on.control._system.set_by_s += by_s  # type: ignore[attr-defined]
+    on.control.system.set_by_s += by_s  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("coalesce", [True, False])
@@ -519,7 +530,7 @@ def test_clock_that_is_set_back_lets_even_schedules_go_on_from_now(rule: dict[st
             _set_clock(on, -HOUR_S)
             await asyncio.sleep(60)  # until it would have looked anyway
             now = EPOCH + 4 * 60 + 5 - HOUR_S
-            found = await on.control.schedules.upcoming(schedule.id, after=None, count=1)
+            found = await on.control.service(Schedules).upcoming(schedule.id, after=None, count=1)
             ((_, begins_at),) = found.items
             assert now < begins_at <= now + 60
             await asyncio.sleep(10 * 60)
@@ -540,7 +551,7 @@ def test_clock_that_is_set_back_repeats_no_time_of_the_day() -> None:
             await asyncio.sleep(10 * 60)
             assert len(await history(on, schedule)) == 1
             _set_clock(on, -HOUR_S)
-            found = await on.control.schedules.upcoming(schedule.id, after=None, count=1)
+            found = await on.control.service(Schedules).upcoming(schedule.id, after=None, count=1)
             ((due, _),) = found.items
             assert due > EPOCH + 20 * HOUR_S, "what was dealt with is not promised again"
             await asyncio.sleep(2 * HOUR_S)

@@ -12,6 +12,7 @@ import pytest
 from crawlfleet.adapters.seal import KeySeal
 from crawlfleet.adapters.store.memory.store import MemoryStore
 from crawlfleet.errors import ConfigError, Conflict, InvalidRequest, NotFound
+from crawlfleet.features.secrets.service import Secrets
 from crawlfleet.features.secrets.table import SECRETS
 from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.secret import SecretRequest
@@ -33,7 +34,9 @@ def played(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
 async def keep(
     play: Stage, name: str = "PASSWORD", value: str = VALUE, project: str = "default"
 ) -> Any:
-    return await play.control.vault.keep(project, SecretRequest(name=name, value=value), by="ann")
+    return await play.control.service(Secrets).keep(
+        project, SecretRequest(name=name, value=value), by="ann"
+    )
 
 
 async def secrets_of(node: PlayedNode, work: Any, **fields: Any) -> tuple[dict[str, str], str]:
@@ -96,7 +99,7 @@ async def test_a_task_declares_secrets_of_its_own_project_only(tmp_path: Path) -
 @played
 async def test_a_secret_is_replaced_listed_and_removed(tmp_path: Path) -> None:
     async with stage(seal=KeySeal(tmp_path / "secrets.key")) as play:
-        vault = play.control.vault
+        vault = play.control.service(Secrets)
         assert (await keep(play)).version == 1
         again = await keep(play, value="another value")
         assert (again.version, again.cause) == (2, "set by ann")

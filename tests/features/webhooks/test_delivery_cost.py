@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.state.retry_budgets import RetryBudgets
-from crawlfleet.control.state.waiting_lines import HeldTasks
+from crawlfleet.control.state.retry_gate import HeldTasks, RetryBudgets
 from crawlfleet.features.webhooks import queue
 from crawlfleet.features.webhooks.model import Delivery
 from crawlfleet.features.webhooks.queue import DeliveryQueue
@@ -61,7 +60,7 @@ def test_receivers_that_wait_are_not_looked_at_for_each_delivery(
     async def scene() -> None:
         nonlocal looks
         receiver = Receiver(lambda parcel: BROKEN if "away" in parcel.url else OK)
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await carrier(on)
             for number in range(150):
                 await on.submit(callback_url=f"https://away{number}.example/")

@@ -23,8 +23,10 @@ from crawlfleet.features.webhooks.model import (
     WebhookStatus,
 )
 from crawlfleet.features.webhooks.rules.signing import is_signed
+from crawlfleet.features.webhooks.service import Webhooks
 from crawlfleet.features.webhooks.table import WEBHOOKS, waiting_deliveries
 from crawlfleet.features.webhooks.views import WebhookPatch, WebhookRequest
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.settings import RetentionSettings, WebhookSettings
@@ -72,7 +74,7 @@ class Receiver:
 
 async def hook(on: Stage, **fields: Any) -> Webhook:
     request = WebhookRequest(**{"name": "w", "url": "https://hooks.example/in", **fields})
-    webhook, secret = await on.control.telling.webhooks.create(request, by="ann")
+    webhook, secret = await on.control.service(Webhooks).create(request, by="ann")
     assert secret == webhook.secret
     return webhook
 
@@ -89,7 +91,7 @@ async def do(on: Stage, node: PlayedNode, **fields: Any) -> str:
 def test_a_webhook_is_told_of_each_event_that_it_wants_once_and_signed() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await do(on, node)
             webhook = await hook(on, kinds=["task."])
@@ -111,7 +113,7 @@ def test_a_webhook_is_told_of_each_event_that_it_wants_once_and_signed() -> None
                 assert not is_signed(header, webhook.secret, stamp + 1, parcel.body)
                 assert not is_signed(header, webhook.secret, stamp, parcel.body + b" ")
                 assert not is_signed(header, "0" * 64, stamp, parcel.body)
-            counts = await on.control.telling.webhooks.counts(webhook.id)
+            counts = await on.control.service(Webhooks).counts(webhook.id)
             assert counts == {DeliveryStatus.DELIVERED: 4}
 
     run_simulated(scene())
@@ -131,7 +133,7 @@ def test_a_webhook_is_told_of_each_event_that_it_wants_once_and_signed() -> None
 def test_filters_choose_what_a_webhook_is_told(fields: dict[str, Any], told: set[str]) -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await hook(on, **fields)
             names = {
@@ -152,7 +154,7 @@ def test_filters_choose_what_a_webhook_is_told(fields: dict[str, Any], told: set
 def test_what_has_to_do_with_a_node_is_told_by_its_id() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node("one")
             await hook(on, node_id=node.id)
             await do(on, node)
@@ -168,7 +170,7 @@ def test_what_has_to_do_with_a_node_is_told_by_its_id() -> None:
 def test_a_workflow_engine_hears_updates_and_then_the_end_with_its_result() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await hook(on, url="https://flow.example/api/v1/", format=Format.WORKFLOW)
             task_id = await do(on, node, workflow_id="inst-1")
@@ -189,7 +191,7 @@ def test_a_workflow_engine_hears_updates_and_then_the_end_with_its_result() -> N
 def test_a_failed_task_is_a_completed_call_back_with_its_error() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await hook(on, format=Format.WORKFLOW)
             await on.submit(workflow_id="i", max_retries=1)
@@ -211,7 +213,7 @@ def test_a_failed_task_is_a_completed_call_back_with_its_error() -> None:
 def test_a_large_result_is_left_out_and_the_receiver_is_told_so() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await hook(on, format=Format.WORKFLOW, kinds=["task.completed"])
             await on.submit(workflow_id="i")
@@ -235,7 +237,7 @@ def test_a_failure_is_tried_again_under_its_id_while_others_pass_it() -> None:
             return BROKEN if msgspec.json.decode(parcel.body)["event"]["subject"] in bad else OK
 
         receiver = Receiver(answer)
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             webhook = await hook(on, kinds=["task."])
             stuck = await on.submit()
@@ -261,7 +263,7 @@ def test_a_failure_is_tried_again_under_its_id_while_others_pass_it() -> None:
             ]
             assert seqs == sorted(seqs)
             assert len(seqs) == 4
-            counts = await on.control.telling.webhooks.counts(webhook.id)
+            counts = await on.control.service(Webhooks).counts(webhook.id)
             assert counts == {DeliveryStatus.DELIVERED: 8}
 
     run_simulated(scene())
@@ -271,13 +273,13 @@ def test_what_is_given_up_is_a_dead_letter_that_can_be_sent_again() -> None:
     async def scene() -> None:
         receiver = Receiver(lambda _: BROKEN)
         settings = WebhookSettings(max_attempts=3, first_retry_s=1)
-        async with stage(courier=receiver, webhooks=settings) as on:
+        async with stage(sender=receiver, webhooks=settings) as on:
             node = await on.node()
             webhook = await hook(on, kinds=["task.completed"], project_id="shop")
             await do(on, node, project_id="shop")
             await asyncio.sleep(60)
             assert len(receiver.tried) == 3
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             (dead,) = await service.deliveries(webhook.id, DeliveryStatus.DEAD, after=None, limit=9)
             assert (dead.attempts, dead.last_status) == (3, 500)
             assert [e.cause for e in on.heard.events if e.kind == "delivery.dead"] == [
@@ -309,11 +311,11 @@ def test_a_courier_that_breaks_is_a_failed_attempt_and_the_master_leads_on() -> 
             raise OverflowError("what a date")
 
         receiver = Receiver(breaks)
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             webhook = await hook(on, kinds=["task.completed"])
             await do(on, node)
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             (waits,) = await service.deliveries(webhook.id, None, after=None, limit=9)
             assert (waits.status, waits.attempts) == (DeliveryStatus.WAITING, 1)
             assert waits.last_error == "it cannot be sent: OverflowError: what a date"
@@ -327,12 +329,12 @@ def test_a_courier_that_breaks_is_a_failed_attempt_and_the_master_leads_on() -> 
 def test_a_workflow_engine_hears_nothing_of_the_fleets_own_runs() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await hook(on, format=Format.WORKFLOW)
             await hook(on, name="all", kinds=["task.completed"])
             document = {"name": "w", "steps": {"one": {"task_type": "work"}}}
-            workflows = on.control.workflows
+            workflows = on.control.service(Workflows)
             workflow, _ = await workflows.save(msgspec.json.encode(document), by="ann")
             await workflows.start(workflow.id, {}, by="ann")
             await asyncio.sleep(0.1)
@@ -346,13 +348,13 @@ def test_a_workflow_engine_hears_nothing_of_the_fleets_own_runs() -> None:
 def test_an_address_that_is_refused_is_given_up_at_once() -> None:
     async def scene() -> None:
         receiver = Receiver(lambda _: SendResult(error="a loopback address", is_final=True))
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             webhook = await hook(on, kinds=["task.completed"])
             await do(on, node)
             await asyncio.sleep(60)
             assert len(receiver.tried) == 1
-            assert await on.control.telling.webhooks.counts(webhook.id) == {DeliveryStatus.DEAD: 1}
+            assert await on.control.service(Webhooks).counts(webhook.id) == {DeliveryStatus.DEAD: 1}
 
     run_simulated(scene())
 
@@ -360,7 +362,7 @@ def test_an_address_that_is_refused_is_given_up_at_once() -> None:
 def test_a_receiver_that_fails_and_fails_is_left_alone_for_a_while() -> None:
     async def scene() -> None:
         receiver = Receiver(lambda _: BROKEN, takes_s=0.5)
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(on, kinds=["task.pending"])
             for _ in range(200):
                 await on.submit()
@@ -377,10 +379,10 @@ def test_a_receiver_that_fails_and_fails_is_left_alone_for_a_while() -> None:
 def test_a_pause_holds_back_and_keeps_and_a_change_of_url_holds_for_what_waits() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             webhook = await hook(on, kinds=["task.completed"])
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             await service.move(webhook.id, WebhookStatus.PAUSED, by="ann")
             await do(on, node)
             await asyncio.sleep(60)
@@ -397,9 +399,9 @@ def test_a_pause_holds_back_and_keeps_and_a_change_of_url_holds_for_what_waits()
 def test_too_much_that_waits_fills_a_webhook_until_it_is_resumed() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver, webhooks=WebhookSettings(most_waiting=3)) as on:
+        async with stage(sender=receiver, webhooks=WebhookSettings(most_waiting=3)) as on:
             webhook = await hook(on, kinds=["task.pending"], paused=True)
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             for _ in range(6):
                 await on.submit()
                 await asyncio.sleep(0.1)
@@ -420,12 +422,12 @@ def test_too_much_that_waits_fills_a_webhook_until_it_is_resumed() -> None:
 def test_a_removed_webhook_is_told_nothing_more_and_what_waits_is_given_up() -> None:
     async def scene() -> None:
         receiver = Receiver(lambda _: BROKEN)
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             webhook = await hook(on, kinds=["task.pending"])
             for _ in range(20):
                 await on.submit()
             await asyncio.sleep(1)
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             gone = await service.remove(webhook.id, by="ann")
             assert gone.secret == ""
             await on.submit()
@@ -441,9 +443,9 @@ def test_a_removed_webhook_is_told_nothing_more_and_what_waits_is_given_up() -> 
 def test_a_rotated_secret_signs_beside_the_old_one_for_a_while() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             webhook = await hook(on, kinds=["task.pending"])
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             _, secret = await service.rotate(webhook.id, grace_s=100, by="ann")
             for wait_s, known in ((0.1, {webhook.secret, secret}), (200, {secret})):
                 await asyncio.sleep(wait_s)
@@ -474,8 +476,8 @@ def test_secrets_lie_in_the_store_sealed_and_sign_all_the_same(tmp_path: Path) -
             header = headers["Crawlfleet-Signature"]
             return [is_signed(header, each, stamp, parcel.body) for each in secrets]
 
-        async with stage(store, courier=receiver, seal=KeySeal(tmp_path / "one")) as on:
-            service = on.control.telling.webhooks
+        async with stage(store, sender=receiver, seal=KeySeal(tmp_path / "one")) as on:
+            service = on.control.service(Webhooks)
             webhook, first = await service.create(request, by="ann")
             assert await signed(on, first) == [True]
             assert (await service.test(webhook.id, by="ann")).delivered
@@ -488,9 +490,9 @@ def test_secrets_lie_in_the_store_sealed_and_sign_all_the_same(tmp_path: Path) -
                 assert first not in kept
                 assert second not in kept
         arrived = len(receiver.tried)
-        async with stage(store, courier=receiver, seal=KeySeal(tmp_path / "two")) as on:
+        async with stage(store, sender=receiver, seal=KeySeal(tmp_path / "two")) as on:
             await asyncio.sleep(30)
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             await on.submit()
             await asyncio.sleep(0.1)
             (waits,) = await service.deliveries(
@@ -511,10 +513,10 @@ def test_a_secret_from_before_there_was_a_seal_goes_on_to_sign(tmp_path: Path) -
     async def scene() -> None:
         receiver = Receiver()
         store = MemoryStore()
-        async with stage(store, courier=receiver) as on:
+        async with stage(store, sender=receiver) as on:
             webhook = await hook(on)
-        async with stage(store, courier=receiver, seal=KeySeal(tmp_path / "key")) as on:
-            assert (await on.control.telling.webhooks.test(webhook.id, by="ann")).delivered
+        async with stage(store, sender=receiver, seal=KeySeal(tmp_path / "key")) as on:
+            assert (await on.control.service(Webhooks).test(webhook.id, by="ann")).delivered
         parcel = receiver.taken[-1]
         headers = dict(parcel.headers)
         stamp = int(headers["Crawlfleet-Timestamp"])
@@ -525,9 +527,9 @@ def test_a_secret_from_before_there_was_a_seal_goes_on_to_sign(tmp_path: Path) -
 
 def test_the_same_request_gives_the_same_webhook_and_another_of_the_name_is_refused() -> None:
     async def scene() -> None:
-        async with stage(courier=Receiver()) as on:
+        async with stage(sender=Receiver()) as on:
             first = await hook(on)
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             request = WebhookRequest(name="w", url="https://hooks.example/in")
             assert await service.create(request, by="bob") == (first, "")
             with pytest.raises(Conflict):
@@ -572,11 +574,11 @@ def test_what_makes_no_sense_is_refused_with_its_field(fields: dict[str, Any], f
 def test_old_deliveries_are_removed() -> None:
     async def scene() -> None:
         keep = RetentionSettings(tasks_days=0, events_days=0, deliveries_days=0.01)
-        async with stage(courier=Receiver(), retention=keep) as on:
+        async with stage(sender=Receiver(), retention=keep) as on:
             webhook = await hook(on, kinds=["task.pending"])
             await on.submit()
             await asyncio.sleep(1)
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             assert await service.counts(webhook.id) == {DeliveryStatus.DELIVERED: 1}
             await asyncio.sleep(8000)
             assert await service.counts(webhook.id) == {}
@@ -598,7 +600,7 @@ def test_a_fleet_without_webhooks_reads_and_writes_nothing_for_them() -> None:
 
     async def scene() -> None:
         store = Counting()
-        async with stage(store, courier=Receiver()) as on:
+        async with stage(store, sender=Receiver()) as on:
             node = await on.node()
             for _ in range(20):
                 await do(on, node)
@@ -668,7 +670,7 @@ def test_all_arrive_in_order_though_receiver_store_and_masters_fail(seed: int) -
 
         async def reign(name: str, seconds: float, tasks: int) -> None:
             """One master, from its start to a death in the middle of whatever it does."""
-            async with stage(shared.seat(), name=name, courier=courier, webhooks=settings) as on:
+            async with stage(shared.seat(), name=name, sender=courier, webhooks=settings) as on:
                 if not await on.store.find(WEBHOOKS.where()):
                     await hook(on, format=Format.WORKFLOW)
                 for _ in range(tasks):
@@ -706,7 +708,7 @@ def test_a_commit_that_got_no_answer_loses_no_delivery() -> None:
 
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(Mute(), courier=receiver) as on:
+        async with stage(Mute(), sender=receiver) as on:
             await hook(on, kinds=["task.pending"])
             await on.submit()
             await asyncio.sleep(5)
@@ -718,7 +720,7 @@ def test_a_commit_that_got_no_answer_loses_no_delivery() -> None:
 def test_a_master_that_leads_again_knows_what_webhooks_others_made() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with two(courier=receiver) as on:
+        async with two(sender=receiver) as on:
             await on.one.submit()
             await asyncio.sleep(1)
             on.depose()
@@ -738,12 +740,13 @@ def test_a_master_that_leads_again_knows_what_webhooks_others_made() -> None:
 def test_a_delivery_that_is_unfolded_twice_is_there_once() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await hook(on, kinds=["task.pending"])
             await on.submit()
             await asyncio.sleep(0.1)
             events = await on.store.events(after=0, limit=100)
-            await on.control.telling.publish(events)
+            for hearer in [each for one in on.control._features for each in one.hearers]:
+                await hearer.publish(events)
             await asyncio.sleep(1)
             assert len(receiver.taken) == 1
             assert await on.store.commit([Change()]) is not None

@@ -10,7 +10,9 @@ from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest
 from crawlfleet.features.webhooks.model import DeliveryStatus, Format, Webhook
 from crawlfleet.features.webhooks.rules import callbacks
 from crawlfleet.features.webhooks.rules.signing import is_signed
+from crawlfleet.features.webhooks.service import Webhooks
 from crawlfleet.features.webhooks.views import WebhookPatch
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.log import Progress
 from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import WebhookSettings
@@ -50,7 +52,7 @@ def said(receiver: Receiver, url: str = URL) -> list[tuple[str, str]]:
 def test_whoever_asked_for_a_task_hears_of_it_and_of_no_other() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             webhook = await carrier(on)
             await on.submit()
@@ -82,7 +84,7 @@ def test_whoever_asked_for_a_task_hears_of_it_and_of_no_other() -> None:
 def test_progress_is_told_now_and_then_and_never_after_the_end() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await carrier(on)
             await on.submit(callback_url=URL)
@@ -116,14 +118,14 @@ def test_progress_is_told_now_and_then_and_never_after_the_end() -> None:
 def test_a_slow_receiver_gets_the_newest_state_and_no_queue_grows() -> None:
     async def scene() -> None:
         receiver = Receiver(lambda _: BROKEN)
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             webhook = await carrier(on)
             await on.submit(callback_url=URL)
             await asyncio.sleep(0.05)
             given = await node.take()
             await node.report(given, ReportKind.STARTED)
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             for done in range(100):
                 await progress(on, node, given, done)
                 await node.pass_time(EVERY_S + 1)
@@ -148,7 +150,7 @@ def test_the_end_is_tried_until_it_arrives_or_is_a_dead_letter() -> None:
     async def scene() -> None:
         receiver = Receiver(lambda parcel: BROKEN if parcel.url.endswith(":complete") else OK)
         settings = WebhookSettings(max_attempts=4, first_retry_s=1)
-        async with stage(courier=receiver, webhooks=settings) as on:
+        async with stage(sender=receiver, webhooks=settings) as on:
             node = await on.node()
             webhook = await carrier(on)
             await on.submit(callback_url=URL)
@@ -158,7 +160,7 @@ def test_the_end_is_tried_until_it_arrives_or_is_a_dead_letter() -> None:
             tries = [each for each in receiver.tried if each.url.endswith(":complete")]
             assert len(tries) == 4
             assert len({each.id for each in tries}) == len({each.body for each in tries}) == 1
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             (dead,) = await service.deliveries(webhook.id, DeliveryStatus.DEAD, after=None, limit=9)
             receiver.answer = lambda _: OK
             assert (await service.resend(webhook.id, (), by="ann")).resent == 1
@@ -172,7 +174,7 @@ def test_a_receiver_that_is_away_holds_up_nobody_elses_call_backs() -> None:
     async def scene() -> None:
         gone = "https://gone.example/cb"
         receiver = Receiver(lambda parcel: BROKEN if parcel.url.startswith(gone) else OK)
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node(slots=40)
             await carrier(on)
             for number in range(20):
@@ -197,7 +199,7 @@ def test_receivers_that_hang_leave_room_for_other_webhooks() -> None:
                 return await super().send(parcel)
 
         receiver = Hanging()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             await carrier(on)
             await hook(on, kinds=["task.pending"], project_id="other")
             for number in range(100):
@@ -213,7 +215,7 @@ def test_receivers_that_hang_leave_room_for_other_webhooks() -> None:
 def test_a_task_that_is_split_is_told_of_as_a_whole() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node(slots=4)
             await carrier(on)
             urls = [f"https://{name}.example/" for name in "abcdef"]
@@ -245,12 +247,12 @@ def test_a_task_that_is_split_is_told_of_as_a_whole() -> None:
 def test_whoever_started_a_run_hears_of_its_steps_and_its_end() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with stage(courier=receiver) as on:
+        async with stage(sender=receiver) as on:
             node = await on.node()
             await carrier(on)
             steps = {"one": {"task_type": "work"}, "two": {"task_type": "work"}}
             steps["two"]["depends_on"] = ["one"]
-            workflows = on.control.workflows
+            workflows = on.control.service(Workflows)
             workflow, _ = await workflows.save(
                 msgspec.json.encode({"name": "w", "steps": steps}), by="ann"
             )
@@ -279,7 +281,7 @@ def test_whoever_started_a_run_hears_of_its_steps_and_its_end() -> None:
 def test_progress_that_another_master_hears_is_told_by_the_one_that_leads() -> None:
     async def scene() -> None:
         receiver = Receiver()
-        async with two(courier=receiver) as on:
+        async with two(sender=receiver) as on:
             node = await on.one.node()
             await carrier(on.one)
             await on.one.submit(callback_url=URL)
@@ -298,7 +300,7 @@ def test_progress_that_another_master_hears_is_told_by_the_one_that_leads() -> N
 
 def test_a_call_back_needs_somebody_who_signs_it() -> None:
     async def scene() -> None:
-        async with stage(courier=Receiver()) as on:
+        async with stage(sender=Receiver()) as on:
             with pytest.raises(InvalidRequest) as refused:
                 await on.submit(callback_url=URL)
             (problem,) = refused.value.problems
@@ -320,12 +322,12 @@ def test_a_call_back_needs_somebody_who_signs_it() -> None:
 
 def test_a_carrier_takes_no_filters_and_has_no_address_to_try() -> None:
     async def scene() -> None:
-        async with stage(courier=Receiver()) as on:
+        async with stage(sender=Receiver()) as on:
             with pytest.raises(InvalidRequest):
                 await carrier(on, kinds=["task."])
             webhook = await carrier(on)
             with pytest.raises(Conflict):
-                await on.control.telling.webhooks.test(webhook.id, by="ann")
+                await on.control.service(Webhooks).test(webhook.id, by="ann")
 
     run_simulated(scene())
 
@@ -379,7 +381,7 @@ def test_where_private_addresses_are_allowed_somebody_has_to_say_which() -> None
                 await on.submit(callback_url="http://10.0.0.1/")
             patch = WebhookPatch(url="")
             with pytest.raises(InvalidRequest, match="allow_private"):
-                await on.control.telling.webhooks.change(made.id, patch, by="ann")
+                await on.control.service(Webhooks).change(made.id, patch, by="ann")
 
     run_simulated(scene())
     # One that was made before private addresses were allowed.
@@ -393,7 +395,7 @@ def test_a_receiver_that_is_away_for_long_costs_nobody_else_the_end_of_a_task() 
     async def scene() -> None:
         receiver = Receiver(lambda parcel: BROKEN if "away.example" in parcel.url else OK)
         settings = WebhookSettings(most_waiting=3)
-        async with stage(courier=receiver, webhooks=settings) as on:
+        async with stage(sender=receiver, webhooks=settings) as on:
             node = await on.node(slots=20)
             webhook = await carrier(on)
             for number in range(6):
@@ -405,7 +407,7 @@ def test_a_receiver_that_is_away_for_long_costs_nobody_else_the_end_of_a_task() 
                 await node.report(given, *DONE)
             await asyncio.sleep(0.1)
             assert said(receiver)[-1] == (":complete", "completed")
-            service = on.control.telling.webhooks
+            service = on.control.service(Webhooks)
             assert not (await service.get(webhook.id)).is_full
             counts = await service.counts(webhook.id)
             # Of those for whom there was no room their end is kept, and can be sent.
@@ -465,13 +467,13 @@ def test_a_parcel_goes_to_the_address_of_its_task() -> None:
             refused.append(parcel)
             return SendResult(error="a private address", is_final=True)
 
-        async with stage(courier=Receiver(answer)) as on:
+        async with stage(sender=Receiver(answer)) as on:
             webhook = await carrier(on)
             await on.submit(callback_url="http://10.0.0.1/x")
             await asyncio.sleep(60)
             # What the guard refuses is given up at once.
             assert [parcel.url for parcel in refused] == ["http://10.0.0.1/x:update"]
-            counts = await on.control.telling.webhooks.counts(webhook.id)
+            counts = await on.control.service(Webhooks).counts(webhook.id)
             assert counts == {DeliveryStatus.DEAD: 1}
 
     run_simulated(scene())

@@ -14,13 +14,14 @@ from crawlfleet.features.workflows.model import Run, RunStatus
 from crawlfleet.features.workflows.rules.engine import RunProgress, StepDecision
 from crawlfleet.features.workflows.rules.language.evaluation import ExpressionScope
 from crawlfleet.features.workflows.rules.plan import PlannedStep
+from crawlfleet.features.workflows.service import Workflows
+from crawlfleet.model.admin_requests import QuotaPatch
 from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.task import ErrorClass, Task, TaskStatus
 from crawlfleet.model.wire.node_protocol import ReportKind
 from crawlfleet.ports.kernel_tables import PROJECTS
 from crawlfleet.ports.store import TaskFilter
 from crawlfleet.testing.simulation.clock import run_simulated
-from crawlfleet.views.quotas import QuotaPatch
 from tests.control.stage import PlayedNode, Stage, stage
 
 DONE = (ReportKind.STARTED, ReportKind.SUCCEEDED)
@@ -54,8 +55,10 @@ SHOP: dict[str, Any] = {
 
 
 async def start(on: Stage, document: dict[str, Any], **more: Any) -> Run:
-    workflow, _ = await on.control.workflows.save(msgspec.json.encode(document), by="people")
-    run, _ = await on.control.workflows.start(
+    workflow, _ = await on.control.service(Workflows).save(
+        msgspec.json.encode(document), by="people"
+    )
+    run, _ = await on.control.service(Workflows).start(
         workflow.id, more.pop("parameters", {}), by="people", **more
     )
     return run
@@ -86,8 +89,8 @@ async def work(node: PlayedNode, *, failing: Sequence[str] = ()) -> list[dict[st
 
 
 async def states(on: Stage, run: Run) -> dict[str, str]:
-    found = await on.control.workflows.run(run.id)
-    plan, rows = await on.control.workflows.standing(found)
+    found = await on.control.service(Workflows).run(run.id)
+    plan, rows = await on.control.service(Workflows).standing(found)
     return {
         step.name: str(rows[step.place].status) if step.place in rows else "waiting"
         for step in plan.steps
@@ -111,7 +114,7 @@ def test_steps_follow_each_other_with_the_values_of_those_before() -> None:
                 {"url": f"p{number}", "number": number} for number in range(3)
             ]
             assert seen[4:] == [{"pages": ["p0", "p1", "p2"]}, {}]
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert ended.status is RunStatus.COMPLETED
             assert ended.counts == {"completed": 4, "skipped": 1}
             assert (await states(on, run))["alarm"] == "skipped"
@@ -136,7 +139,7 @@ def test_a_failed_step_skips_what_follows_its_success_and_begins_what_follows_it
         async with stage() as on:
             run = await start(on, SHOP)
             await work(await on.node(slots=9), failing=['"p1"'])
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert ended.status is RunStatus.FAILED
             assert "fetch: 1 of 3 instances did not complete" in ended.error
             assert "it broke" in ended.error
@@ -158,12 +161,12 @@ def test_a_run_goes_on_from_what_failed_and_does_nothing_again_that_was_done() -
             node = await on.node(slots=9)
             await work(node, failing=['"p1"'])
             before = {task.id: task for task in await tasks_of(on, run)}
-            again = await on.control.workflows.rerun(run.id, by="people")
+            again = await on.control.service(Workflows).rerun(run.id, by="people")
             assert (again.status, again.attempt) == (RunStatus.RUNNING, 2)
             seen = await work(node)
             assert seen[0] == {"url": "p1", "number": 1}
             assert seen[1:] == [{"pages": ["p0", "p1", "p2"]}, {}]
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert (ended.status, ended.error) == (RunStatus.COMPLETED, "")
             assert (await states(on, run))["alarm"] == "skipped"
             for task in await tasks_of(on, run):
@@ -171,7 +174,7 @@ def test_a_run_goes_on_from_what_failed_and_does_nothing_again_that_was_done() -
                     old = before[task.id]
                     assert old.status is not TaskStatus.COMPLETED or old == task
             with pytest.raises(Conflict, match="all of its steps completed"):
-                await on.control.workflows.rerun(run.id, by="people")
+                await on.control.service(Workflows).rerun(run.id, by="people")
 
     run_simulated(scene())
 
@@ -185,9 +188,11 @@ def test_a_run_that_goes_on_after_its_results_were_removed_says_so() -> None:
             tasks = await tasks_of(on, run)
             await on.store.remove_finished(before=on.control.now() + 1, limit=len(tasks))
             assert await tasks_of(on, run) == []
-            await on.control.workflows.rerun(run.id, by="people")
+            await on.control.service(Workflows).rerun(run.id, by="people")
             assert not any("url" in parameters for parameters in await work(node))
-            _, rows = await on.control.workflows.standing(await on.control.workflows.run(run.id))
+            _, rows = await on.control.service(Workflows).standing(
+                await on.control.service(Workflows).run(run.id)
+            )
             assert any("results of list were removed" in row.reason for row in rows.values())
 
     run_simulated(scene())
@@ -203,7 +208,9 @@ def test_a_reason_can_be_stored_whatever_is_in_it() -> None:
             (assignment,) = await node.take_all()
             await node.report(assignment, *DONE, data=msgspec.json.encode({"a\0b": 1}))
             await asyncio.sleep(0.1)
-            _, rows = await on.control.workflows.standing(await on.control.workflows.run(run.id))
+            _, rows = await on.control.service(Workflows).standing(
+                await on.control.service(Workflows).run(run.id)
+            )
             assert any("a\N{REPLACEMENT CHARACTER}b" in row.reason for row in rows.values())
 
     run_simulated(scene())
@@ -216,12 +223,12 @@ def test_a_run_can_be_done_again_from_a_chosen_step() -> None:
             node = await on.node(slots=9)
             await work(node)
             first = {task.id for task in await tasks_of(on, run)}
-            await on.control.workflows.rerun(run.id, ("parse",), by="people")
+            await on.control.service(Workflows).rerun(run.id, ("parse",), by="people")
             assert await work(node) == [{"pages": ["p0", "p1", "p2"]}, {}]
             new = {task.id for task in await tasks_of(on, run)} - first
             assert len(new) == 2, "new tasks, under ids of their own"
             with pytest.raises(InvalidRequest, match="names no step"):
-                await on.control.workflows.rerun(run.id, ("prase",), by="people")
+                await on.control.service(Workflows).rerun(run.id, ("prase",), by="people")
 
     run_simulated(scene())
 
@@ -238,20 +245,22 @@ def test_cancelling_a_run_stops_its_tasks_and_begins_nothing_more() -> None:
             )
             await asyncio.sleep(0.1)
             assert len(await node.take_all()) == 2
-            cancelled = await on.control.workflows.cancel(run.id, by="people")
+            cancelled = await on.control.service(Workflows).cancel(run.id, by="people")
             assert cancelled.status is RunStatus.CANCELLING
             await asyncio.sleep(0.5)
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert ended.status is RunStatus.CANCELLED
             assert ended.counts == {"completed": 1, "cancelled": 4}
             fetched = [task for task in await tasks_of(on, run) if task.step]
             assert [task.status for task in fetched][:2] == [TaskStatus.CANCELLED] * 2
             assert len(fetched) == 3
-            assert (await on.control.workflows.cancel(run.id, by="people")).version == ended.version
+            assert (
+                await on.control.service(Workflows).cancel(run.id, by="people")
+            ).version == ended.version
             # And it can be taken up again where it was left.
-            await on.control.workflows.rerun(run.id, by="people")
+            await on.control.service(Workflows).rerun(run.id, by="people")
             await work(node)
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.COMPLETED
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.COMPLETED
 
     run_simulated(scene())
 
@@ -268,7 +277,7 @@ def test_a_task_that_somebody_cancels_counts_as_cancelled_for_its_step() -> None
             await on.control.orders.carry_out_one(order, task.id)
             await asyncio.sleep(0.5)
             assert await states(on, run) == {"a": "cancelled", "b": "skipped"}
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.CANCELLED
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.CANCELLED
 
     run_simulated(scene())
 
@@ -288,9 +297,9 @@ def test_a_task_that_is_sent_back_before_its_step_has_ended_counts_by_its_last_e
             await on.control.orders.carry_out_one(order, one.task_id)
             await node.report(other, *DONE, data=b"{}")
             await asyncio.sleep(0.1)
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.RUNNING
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.RUNNING
             await work(node)
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.COMPLETED
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.COMPLETED
 
     run_simulated(scene())
 
@@ -317,7 +326,7 @@ def test_a_split_task_is_a_step_that_ends_with_its_last_shard() -> None:
                 await node.report(shard, *DONE, data=msgspec.json.encode({"urls": count}))
             await asyncio.sleep(0.2)
             assert await work(node) == [{"n": 40}]
-            assert (await on.control.workflows.run(run.id)).status is RunStatus.COMPLETED
+            assert (await on.control.service(Workflows).run(run.id)).status is RunStatus.COMPLETED
 
     run_simulated(scene())
 
@@ -332,7 +341,7 @@ def test_a_master_that_starts_again_goes_on_with_what_it_finds() -> None:
             (listing,) = await node.take_all()
             data = msgspec.json.encode({"links": ["p0", "p1"], "page": ""})
             # The end of the step is committed, but nobody has heard of it.
-            on.control.workflows.advancing.publish = _deaf  # type: ignore[method-assign]
+            on.control.service(Workflows).runner.publish = _deaf  # type: ignore[method-assign]
             await node.report(listing, *DONE, data=data)
             await asyncio.sleep(0.2)
             assert (await states(on, run))["fetch"] == "waiting"
@@ -358,7 +367,7 @@ def test_events_that_come_again_begin_nothing_again() -> None:
             await work(node, failing=['"p1"'])
             before = await tasks_of(on, run)
             events = await on.store.events(after=0, limit=1000)
-            advancing = on.control.workflows.advancing
+            advancing = on.control.service(Workflows).runner
             await advancing.publish(events)
             advancing._runs.clear()
             await advancing.publish(events)
@@ -377,7 +386,7 @@ def test_a_step_whose_task_is_not_accepted_fails_with_the_reason() -> None:
             await asyncio.sleep(0.1)
             await on.control.projects.move("shop", ProjectStatus.CLOSED, by="people")
             await work(node)
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert ended.status is RunStatus.FAILED
             assert ended.error.startswith("b: the project 'shop' is closed")
 
@@ -387,7 +396,7 @@ def test_a_step_whose_task_is_not_accepted_fails_with_the_reason() -> None:
 def test_the_same_document_is_the_same_version_and_another_is_the_next() -> None:
     async def scene() -> None:
         async with stage() as on:
-            save = on.control.workflows.save
+            save = on.control.service(Workflows).save
             first, created = await save(msgspec.json.encode(SHOP), by="people")
             assert (created, first.latest, first.steps) == (True, 1, 5)
             again, created = await save(msgspec.json.encode(SHOP), by="others")
@@ -396,15 +405,15 @@ def test_the_same_document_is_the_same_version_and_another_is_the_next() -> None
                 msgspec.json.encode({**SHOP, "description": "now with words"}), by="people"
             )
             assert (created, changed.id, changed.latest) == (True, first.id, 2)
-            versions = await on.control.workflows.versions(first.id, below=None, limit=9)
+            versions = await on.control.service(Workflows).versions(first.id, below=None, limit=9)
             assert [(each.number, each.made_by) for each in versions] == [
                 (2, "people"),
                 (1, "people"),
             ]
-            run, _ = await on.control.workflows.start(first.id, {}, by="people", number=1)
+            run, _ = await on.control.service(Workflows).start(first.id, {}, by="people", number=1)
             assert run.number == 1
             with pytest.raises(NotFound, match="version 3"):
-                await on.control.workflows.start(first.id, {}, by="people", number=3)
+                await on.control.service(Workflows).start(first.id, {}, by="people", number=3)
 
     run_simulated(scene())
 
@@ -412,8 +421,10 @@ def test_the_same_document_is_the_same_version_and_another_is_the_next() -> None
 def test_the_same_key_gives_the_same_run() -> None:
     async def scene() -> None:
         async with stage() as on:
-            workflow, _ = await on.control.workflows.save(msgspec.json.encode(SHOP), by="people")
-            begin = on.control.workflows.start
+            workflow, _ = await on.control.service(Workflows).save(
+                msgspec.json.encode(SHOP), by="people"
+            )
+            begin = on.control.service(Workflows).start
             first, new = await begin(workflow.id, {"start": "a"}, by="people", key="nightly-1")
             again, newer = await begin(workflow.id, {"start": "a"}, by="people", key="nightly-1")
             assert (new, newer, again.id) == (True, False, first.id)
@@ -426,7 +437,7 @@ def test_the_same_key_gives_the_same_run() -> None:
 def test_what_is_wrong_with_a_document_or_its_parameters_is_told() -> None:
     async def scene() -> None:
         async with stage() as on:
-            save = on.control.workflows.save
+            save = on.control.service(Workflows).save
             with pytest.raises(InvalidRequest) as caught:
                 await save(
                     msgspec.json.encode(
@@ -437,18 +448,18 @@ def test_what_is_wrong_with_a_document_or_its_parameters_is_told() -> None:
             assert caught.value.problems[0].field == "steps.a.cluster_id"
             workflow, _ = await save(msgspec.json.encode(SHOP), by="people")
             with pytest.raises(InvalidRequest, match=r"parameters\.start: is a number"):
-                await on.control.workflows.start(workflow.id, {"start": 3}, by="people")
+                await on.control.service(Workflows).start(workflow.id, {"start": 3}, by="people")
             with pytest.raises(InvalidRequest, match="parameters: have 1000012 bytes"):
-                await on.control.workflows.start(
+                await on.control.service(Workflows).start(
                     workflow.id, {"start": "x" * 1_000_000}, by="people"
                 )
             with pytest.raises(NotFound):
-                await on.control.workflows.start("flow-none", {}, by="people")
+                await on.control.service(Workflows).start("flow-none", {}, by="people")
             project = await on.store.get(PROJECTS, "default")
             assert project is not None
             await on.control.projects.move("default", ProjectStatus.CLOSED, by="people")
             with pytest.raises(Conflict, match="is closed"):
-                await on.control.workflows.start(workflow.id, {}, by="people")
+                await on.control.service(Workflows).start(workflow.id, {}, by="people")
 
     run_simulated(scene())
 
@@ -473,7 +484,7 @@ def test_a_result_that_cannot_be_computed_with_fails_the_step(
             for assignment in await node.take_all():
                 await node.report(assignment, *DONE, data=sent)
             await work(node)
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert ended.status is RunStatus.FAILED
             assert ended.error.startswith(reason)
 
@@ -499,7 +510,7 @@ def test_values_that_nobody_foresaw_fail_their_step_alone(
             run = await start(on, {"name": "three", "steps": steps})
             await work(await on.node(slots=9))
             assert await states(on, run) == {"a": "completed", "b": "failed", "c": "completed"}
-            ended = await on.control.workflows.run(run.id)
+            ended = await on.control.service(Workflows).run(run.id)
             assert f"{type(error).__name__}: {error}" in ended.error
 
     run_simulated(scene())
@@ -522,12 +533,14 @@ def test_a_defect_in_one_run_leaves_the_others_and_the_master_at_work(
             sound = await start(on, {"name": "sound", "steps": {"a": WORK}})
             node = await on.node(slots=9)
             await work(node)
-            assert (await on.control.workflows.run(sound.id)).status is RunStatus.COMPLETED
-            assert (await on.control.workflows.run(broken.id)).status is RunStatus.RUNNING
+            assert (await on.control.service(Workflows).run(sound.id)).status is RunStatus.COMPLETED
+            assert (await on.control.service(Workflows).run(broken.id)).status is RunStatus.RUNNING
             monkeypatch.setattr(RunProgress, "ready", ready)
-            await on.control.workflows.advancing.advance(broken.id)
+            await on.control.service(Workflows).runner.advance(broken.id)
             await work(node)
-            assert (await on.control.workflows.run(broken.id)).status is RunStatus.COMPLETED
+            assert (
+                await on.control.service(Workflows).run(broken.id)
+            ).status is RunStatus.COMPLETED
 
     run_simulated(scene())
 
@@ -553,13 +566,13 @@ def test_a_full_quota_fails_a_step_whole_and_counts_what_begins_beside_it() -> N
             }
             quotas = on.control.tasks.quotas
             assert quotas.use("default").waiting == len(await tasks_of(on, run)) == 10
-            _, rows = await on.control.workflows.standing(run)
+            _, rows = await on.control.service(Workflows).standing(run)
             assert rows[0].reason.startswith("[10]: the project 'default' is at its quota waiting")
             assert rows[2].reason.startswith("[4]: ")
             node = await on.node(slots=10)
             await work(node)
             assert quotas.use("default").waiting == 0
-            again = await on.control.workflows.rerun(run.id, ("second",), by="people")
+            again = await on.control.service(Workflows).rerun(run.id, ("second",), by="people")
             await work(node)
             assert (await states(on, again))["second"] == "completed"
 
@@ -590,18 +603,18 @@ def test_a_check_looks_at_places_code_and_secrets_and_makes_nothing() -> None:
                 "d": {**WORK, "secrets": ["PASSWORD"]},
             }
             raw = msgspec.json.encode({"name": "x", "project_id": "new", "steps": steps})
-            _, problems = await on.control.workflows.check(raw)
+            _, problems = await on.control.service(Workflows).check(raw)
             assert [each.field for each in problems] == [
                 "steps.b.cluster_id",
                 "steps.c.bundle",
                 "steps.d.secrets[0]",
             ]
             with pytest.raises(InvalidRequest):
-                await on.control.workflows.save(raw, by="people")
+                await on.control.service(Workflows).save(raw, by="people")
             fine = msgspec.json.encode({"name": "x", "project_id": "new", "steps": {"a": WORK}})
-            assert (await on.control.workflows.check(fine))[1] == []
+            assert (await on.control.service(Workflows).check(fine))[1] == []
             assert await on.store.get(PROJECTS, "new") is None
-            await on.control.workflows.save(fine, by="people")
+            await on.control.service(Workflows).save(fine, by="people")
             assert await on.store.get(PROJECTS, "new") is not None
 
     run_simulated(scene())
@@ -610,7 +623,7 @@ def test_a_check_looks_at_places_code_and_secrets_and_makes_nothing() -> None:
 def test_a_document_is_of_the_callers_project_unless_it_names_another() -> None:
     async def scene() -> None:
         async with stage() as on:
-            check = on.control.workflows.check
+            check = on.control.service(Workflows).check
             # A parameter of a task may have the name as well: that names no project.
             work = {**WORK, "parameters": {"project_id": "other"}}
             plain = {"name": "x", "steps": {"a": work}}

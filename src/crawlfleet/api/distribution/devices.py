@@ -16,8 +16,13 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
+from crawlfleet.control.access.clusters import Clusters
 from crawlfleet.control.access.keys import Principal
-from crawlfleet.control.tasks.queries import NodeState
+from crawlfleet.control.nodes.history import NodeHistory
+from crawlfleet.control.nodes.orders import NodeOrders
+from crawlfleet.control.nodes.sessions import Nodes
+from crawlfleet.control.tasks.queries import NodeState, TaskQueries
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.errors import NotFound, Refused
 from crawlfleet.model.key import Role
 from crawlfleet.model.node import Node
@@ -44,7 +49,7 @@ HOUR_S: Final = 3600.0
 async def register(call: Call) -> Reply:
     """Make a node of the device, or welcome it back under the id that it gave itself."""
     wanted: DeviceRegistration = call.body
-    known = call.control.nodes.known_as(wanted.device_id)
+    known = call.service(Nodes).known_as(wanted.device_id)
     caller = call.caller
     if known is not None and caller.role is Role.ADMIN:
         caller = Principal(role=Role.NODE, name=caller.name, node_id=known.id)
@@ -55,7 +60,7 @@ async def register(call: Call) -> Reply:
     labels = {DEVICE_ID: wanted.device_id}
     if wanted.device_name:
         labels[DEVICE_NAME] = wanted.device_name
-    registered = await call.control.nodes.register(
+    registered = await call.service(Nodes).register(
         Registration(
             name=wanted.device_name or wanted.device_id,
             node_id=known.id if known else caller.node_id,
@@ -85,13 +90,13 @@ async def register(call: Call) -> Reply:
 
 
 async def find(call: Call) -> DeviceList:
-    devices = [_present(state) for state in call.control.queries.nodes()]
+    devices = [_present(state) for state in call.service(TaskQueries).nodes()]
     return DeviceList(devices=devices, total=len(devices))
 
 
 async def change_status(call: Call) -> DeviceView:
     node = device_of(call)
-    orders, by = call.control.node_orders, call.caller.name
+    orders, by = call.service(NodeOrders), call.caller.name
     carry_out = {
         "online": orders.resume,
         "maintenance": orders.maintain,
@@ -99,12 +104,12 @@ async def change_status(call: Call) -> DeviceView:
         "offline": orders.unregister,
     }
     changed = await carry_out[call.body.status](node.id, by=by)
-    return _present(call.control.queries.node(changed))
+    return _present(call.service(TaskQueries).node(changed))
 
 
 async def heartbeat(call: Call) -> DeviceHeartbeatReply:
     node, said = device_of(call), call.body
-    reply = await call.control.nodes.heartbeat(
+    reply = await call.service(Nodes).heartbeat(
         node.id,
         Heartbeat(
             resources=Usage(
@@ -128,8 +133,8 @@ async def heartbeat(call: Call) -> DeviceHeartbeatReply:
 
 async def stats(call: Call) -> DeviceStats:
     node = device_of(call)
-    since = call.control.now() - HOUR_S
-    samples = await call.control.history.read(node.id, Resolution.HOUR, since=since, limit=2)
+    since = call.service(ThisMaster).now() - HOUR_S
+    samples = await call.service(NodeHistory).read(node.id, Resolution.HOUR, since=since, limit=2)
     count = sum(each.count for each in samples)
     ended, errors = sum(each.ended for each in samples), sum(each.errors for each in samples)
     seconds = sum((each.latency_s or 0.0) * each.ended for each in samples)
@@ -137,7 +142,7 @@ async def stats(call: Call) -> DeviceStats:
         device_id=device_id_of(node),
         status=str(node.status),
         health=str(node.health),
-        current_tasks=len(call.control.queries.node(node).active_tasks),
+        current_tasks=len(call.service(TaskQueries).node(node).active_tasks),
         ended=ended,
         errors=errors,
         error_rate=errors / ended if ended else None,
@@ -150,7 +155,7 @@ async def stats(call: Call) -> DeviceStats:
 def device_of(call: Call) -> Node:
     """The device that the path names; `NotFound` if there is none."""
     named = check_id("device", call.path["device_id"])
-    node = call.control.nodes.known_as(named)
+    node = call.service(Nodes).known_as(named)
     if node is None:
         raise NotFound("device", named)
     return node
@@ -161,9 +166,8 @@ def device_named(call: Call, device_id: str) -> Node:
 
     For a key of one project there are only devices of the clusters that it may use.
     """
-    control = call.control
-    node = control.nodes.known_as(device_id)
-    if node is not None and node.cluster_id in control.clusters.hidden_from(call.project_id):
+    node = call.service(Nodes).known_as(device_id)
+    if node is not None and node.cluster_id in call.service(Clusters).hidden_from(call.project_id):
         node = None
     if call.caller.role is Role.NODE and (node is None or call.caller.node_id != node.id):
         raise Refused("only a device itself may do this, with its own key")

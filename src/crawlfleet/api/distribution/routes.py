@@ -24,6 +24,13 @@ from crawlfleet.api.http.routing import (
     Scope,
 )
 from crawlfleet.api.routes.tasks import in_scope
+from crawlfleet.control.leases.service import Leases
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.tasks.assign_by_hand import AssignByHand
+from crawlfleet.control.tasks.orders import TaskOrders
+from crawlfleet.control.tasks.queries import TaskQueries
+from crawlfleet.control.tasks.service import Tasks
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, Refused
 from crawlfleet.model.key import Role
@@ -82,7 +89,7 @@ class PullQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 async def create(call: Call) -> Reply:
     wanted: NewTask = call.body
-    settings = call.control.settings.distribution
+    settings = call.service(ThisMaster).settings.distribution
     retries = settings.max_retries if wanted.max_retry_count is None else wanted.max_retry_count
     request = TaskRequest(
         task_type=wanted.task_type,
@@ -93,7 +100,7 @@ async def create(call: Call) -> Reply:
         project_id=wanted.project_id or DEFAULT_PROJECT,
         schedule_strategy=wanted.load_balance_strategy,
     )
-    (made,) = await call.control.tasks.submit_batch([in_scope(call, request)], by=call.caller.name)
+    (made,) = await call.service(Tasks).submit_batch([in_scope(call, request)], by=call.caller.name)
     if made.task is None:
         raise InvalidRequest(made.problems) if made.problems else Conflict(made.conflict)
     return Reply(body=_present(call, made.task), status=HTTPStatus.CREATED)
@@ -102,7 +109,7 @@ async def create(call: Call) -> Reply:
 async def find(call: Call) -> TaskList:
     query: TaskQuery = call.query
     node = None if query.device_id is None else device_named(call, query.device_id)
-    found, cursor = await call.control.queries.find_tasks(
+    found, cursor = await call.service(TaskQueries).find_tasks(
         TaskFilter(
             status=parse_states(query.status),
             assigned_node=node.id if node else None,
@@ -116,7 +123,7 @@ async def find(call: Call) -> TaskList:
 
 async def assign(call: Call) -> DistributedTask:
     node = device_named(call, call.body.device_id)
-    task = await call.control.assigning.assign(
+    task = await call.service(AssignByHand).assign(
         _task_id(call), node.id, by=call.caller.name, names_projects=call.project_id is None
     )
     return _present(call, task)
@@ -128,23 +135,22 @@ async def change_status(call: Call) -> DistributedTask:
         return _present(call, await _report(call, said))
     if call.caller.role is Role.NODE:
         raise Refused(f"{said.status!r} is for operators to say; a device says what it did")
-    task = await call.control.tasks.get(_task_id(call))
+    task = await call.service(Tasks).get(_task_id(call))
     verb = {"cancelled": Verb.CANCEL, "paused": Verb.PAUSE}.get(said.status)
     if verb is None:
         verb = Verb.RESUME if task.status is TaskStatus.PAUSED else Verb.RETRY
     order = TaskOrder(verb=verb, by=call.caller.name)
-    return _present(call, await call.control.orders.carry_out_one(order, task.id))
+    return _present(call, await call.service(TaskOrders).carry_out_one(order, task.id))
 
 
 async def pull(call: Call) -> PulledTasks:
     node = device_named(call, call.query.device_id)
-    control = call.control
     held = tuple(
         lease.execution.id
-        for lease in control.state.session_executions(node.session_id or "")
+        for lease in call.service(FleetState).session_executions(node.session_id or "")
         if lease.execution.status is ExecutionStatus.RUNNING
     )
-    reply = await control.leases.lease(
+    reply = await call.service(Leases).lease(
         node.id,
         LeaseRequest(session_id=node.session_id or "", held=held, wait_s=call.query.wait),
     )
@@ -166,8 +172,8 @@ async def pull(call: Call) -> PulledTasks:
 
 
 async def overview(call: Call) -> Overview:
-    found = await call.control.queries.statistics()
-    leadership = await call.control.leadership()
+    found = await call.service(TaskQueries).statistics()
+    leadership = await call.service(ThisMaster).leadership()
     return Overview(
         version=__version__,
         leader=leadership.leader,
@@ -182,7 +188,7 @@ async def overview(call: Call) -> Overview:
 
 
 async def stats(call: Call) -> TaskStats:
-    found = await call.control.queries.statistics(call.project_id)
+    found = await call.service(TaskQueries).statistics(call.project_id)
     minute, hour = found.throughput["minute"], found.throughput["hour"]
     return TaskStats(
         total=sum(found.tasks.values()),
@@ -196,11 +202,11 @@ async def stats(call: Call) -> TaskStats:
 
 async def _report(call: Call, said: TaskStatusChange) -> Task:
     """Record what a device says of its task; saying it again changes nothing."""
-    control, caller = call.control, call.caller
-    task = await control.tasks.get(_task_id(call))
+    caller = call.caller
+    task = await call.service(Tasks).get(_task_id(call))
     if caller.role is Role.OPERATOR:
         raise Refused(f"only the device that has {task.id} can say that it is {said.status}")
-    lease = control.state.lease_of(task)
+    lease = call.service(FleetState).lease_of(task)
     owner = lease.execution.node_id if lease else task.assigned_node
     if caller.role is Role.NODE and caller.node_id != owner:
         raise Refused(f"{task.id} is not a task of this device (any more)")
@@ -221,15 +227,15 @@ async def _report(call: Call, said: TaskStatusChange) -> Task:
         task_id=task.id,
         token=lease.execution.token,
         kind=REPORTS[said.status],
-        at=control.now(),
+        at=call.service(ThisMaster).now(),
         data=said.result,
         error=failure if said.status == "failed" else None,
     )
     batch = ReportBatch(session_id=lease.execution.session_id, reports=(report,))
-    (outcome,) = (await control.leases.report(lease.execution.node_id, batch)).outcomes
+    (outcome,) = (await call.service(Leases).report(lease.execution.node_id, batch)).outcomes
     if outcome is not ReportOutcome.RECORDED:
         raise Conflict(f"this attempt does not own {task.id} any more: stop it")
-    return await control.tasks.get(task.id)
+    return await call.service(Tasks).get(task.id)
 
 
 def _task_id(call: Call) -> str:
@@ -237,7 +243,7 @@ def _task_id(call: Call) -> str:
 
 
 def _present(call: Call, task: Task) -> DistributedTask:
-    node = call.control.state.nodes.get(task.assigned_node or "")
+    node = call.service(FleetState).nodes.get(task.assigned_node or "")
     return DistributedTask(
         task_id=task.id,
         task_type=task.task_type,

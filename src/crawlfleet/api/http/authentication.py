@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from crawlfleet.api.http.browser import check_own, check_token, is_secure, session_of
 from crawlfleet.api.http.measurements import RequestMeasurements
 from crawlfleet.api.http.problems import place, problem, respond
+from crawlfleet.control.access.authentication import Authentication
 from crawlfleet.control.access.keys import Principal
 from crawlfleet.core.network.client_addresses import (
     Address,
@@ -33,7 +34,6 @@ from crawlfleet.core.network.client_addresses import (
 )
 from crawlfleet.core.network.lockout import LockoutStanding, after_wrong_key, locked_for_s
 from crawlfleet.errors import LockedOut, Refused, Unauthenticated
-from crawlfleet.master import ControlPlane
 from crawlfleet.model.settings import ServerSettings
 from crawlfleet.telemetry import Component, logger
 
@@ -130,11 +130,11 @@ class Authenticator:
     def __init__(
         self,
         *,
-        control: ControlPlane,
+        authentication: Authentication,
         requests: RequestMeasurements,
         wrong_keys_per_minute: int,
     ) -> None:
-        self._control = control
+        self._authentication = authentication
         self._requests = requests
         self._per_minute = wrong_keys_per_minute
         self._standings: OrderedDict[str, LockoutStanding] = OrderedDict()
@@ -152,7 +152,7 @@ class Authenticator:
         if session is None:
             raise Unauthenticated("send a key: `Authorization: Bearer KEY`", "no_key")
         address = client.address or "unknown"
-        caller = await self._control.authenticate_session(session, address=address)
+        caller = await self._authentication.authenticate_session(session, address=address)
         if request.method not in SAFE:
             check_own(request, needs_origin=True)
             check_token(request, caller)
@@ -161,7 +161,9 @@ class Authenticator:
     async def authenticate_key(self, secret: str, client: ClientAddress) -> Principal:
         """The holder of a key. Raises `Unauthenticated` or `LockedOut`."""
         address = client.address or "unknown"
-        return await self._checked(self._control.authenticate(secret, address=address), client)
+        return await self._checked(
+            self._authentication.authenticate(secret, address=address), client
+        )
 
     async def sign_in(
         self, request: Request, client: ClientAddress, *, key: str | None, link: str | None
@@ -172,7 +174,7 @@ class Authenticator:
             # Else a strange page could sign a browser in as somebody else, who then reads on.
             check_own(request, needs_origin=False)
             if link is not None:
-                return await self._checked(self._control.authenticate_link(link), client)
+                return await self._checked(self._authentication.authenticate_link(link), client)
             return await self.authenticate_key(key or "", client)
 
     async def _checked(

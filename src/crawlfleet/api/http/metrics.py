@@ -22,9 +22,15 @@ from prometheus_client.registry import Collector
 from crawlfleet import __version__
 from crawlfleet.api.http.measurements import RequestMeasurements
 from crawlfleet.api.http.routing import READERS, Call, Reply, Route, Scope
+from crawlfleet.control.events.stream import Events
+from crawlfleet.control.services import Services
 from crawlfleet.control.state.counters import Distribution, Happening
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.tasks.queries import TaskQueries
+from crawlfleet.control.this_master import ThisMaster
+from crawlfleet.control.usage import UsageMeter
 from crawlfleet.features.schedules.model import Outcome, ScheduleStatus
-from crawlfleet.master import ControlPlane
+from crawlfleet.features.schedules.service import Schedules
 from crawlfleet.model.breaker import BreakerState
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.quality import Verdict
@@ -53,9 +59,9 @@ _process: Final = ProcessCollector(registry=None)
 
 
 async def metrics(call: Call) -> Reply:
-    totals = await call.control.queries.totals()
+    totals = await call.service(TaskQueries).totals()
     measured = [*_http(call.requests), _refusals(call.requests)]
-    shown = _Shown([*_fleet(call.control, totals), *_work(call.control), *measured])
+    shown = _Shown([*_fleet(call.services, totals), *_work(call.services), *measured])
     return Reply(body=generate_latest(shown), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
@@ -69,9 +75,9 @@ class _Shown(Collector):
         return [*self._metrics, *_process.collect()]
 
 
-def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
+def _fleet(services: Services, totals: Totals) -> Iterator[Metric]:
     """How things stand now."""
-    state = control.state
+    state = services.get(FleetState)
     build = GaugeMetricFamily("crawlfleet_build_info", "Always 1.", labels=["version"])
     build.add_metric([__version__], 1)
     yield build
@@ -79,7 +85,7 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
     yield _gauges("crawlfleet_tasks", "Tasks in the store.", "state", tasks)
     yield _gauge("crawlfleet_tasks_ready", "Tasks that wait for a node.", totals.ready)
     yield _gauge("crawlfleet_tasks_delayed", "Tasks that wait for their time.", totals.delayed)
-    oldest = control.queries.oldest_ready_s()
+    oldest = services.get(TaskQueries).oldest_ready_s()
     yield _gauge(
         "crawlfleet_oldest_ready_seconds",
         "Age of the task that has been ready longest; 0 when none is.",
@@ -99,7 +105,7 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
         "health",
         {str(each): health[each] for each in Health},
     )
-    schedules = Counter(str(each.status) for each in state.schedule_index.all())
+    schedules = Counter(str(each.status) for each in services.get(Schedules).all())
     yield _gauges(
         "crawlfleet_schedules",
         "Schedules that are known.",
@@ -120,10 +126,14 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
         state.gate.counts(),
     )
     yield _gauge("crawlfleet_sessions", "Sessions of nodes that are open.", len(state.sessions))
-    yield _gauge("crawlfleet_events_last_seq", "Newest event known.", control.events.position)
-    yield _gauge("crawlfleet_leader", "1 if this master leads.", float(control.leads))
+    yield _gauge("crawlfleet_events_last_seq", "Newest event known.", services.get(Events).position)
     yield _gauge(
-        "crawlfleet_event_streams", "Readers that follow the events.", control.events.followers
+        "crawlfleet_leader", "1 if this master leads.", float(services.get(ThisMaster).leads)
+    )
+    yield _gauge(
+        "crawlfleet_event_streams",
+        "Readers that follow the events.",
+        services.get(Events).followers,
     )
     yield _gauge(
         "crawlfleet_store_doubt",
@@ -133,13 +143,13 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
     yield _gauge(
         "crawlfleet_storage_unmeasured",
         "1 while the leader cannot tell how much is kept; quotas go by what was measured before.",
-        control.metering.is_unmeasured,
+        services.get(UsageMeter).is_unmeasured,
     )
 
 
-def _work(control: ControlPlane) -> Iterator[Metric]:
+def _work(services: Services) -> Iterator[Metric]:
     """What was done since the start."""
-    tally = control.state.counters
+    tally = services.get(FleetState).counters
     yield _counter(
         "crawlfleet_tasks_submitted",
         "Tasks that were accepted.",
@@ -159,7 +169,7 @@ def _work(control: ControlPlane) -> Iterator[Metric]:
         "error_class",
         failures,
     )
-    firings = {str(outcome): tally.firings[outcome] for outcome in Outcome}
+    firings = {str(outcome): services.get(Schedules).firings[outcome] for outcome in Outcome}
     yield _counters(
         "crawlfleet_schedule_firings",
         "What became of due instants of schedules.",

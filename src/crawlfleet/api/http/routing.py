@@ -32,11 +32,19 @@ from crawlfleet.api.http.problems import (
     problem_of,
     respond,
 )
+from crawlfleet.control.access.clusters import Clusters
 from crawlfleet.control.access.keys import Principal
-from crawlfleet.control.nodes.lost_connections import NodeConnection
+from crawlfleet.control.logs.executions import Logs
+from crawlfleet.control.nodes.lost_connections import LostConnections, NodeConnection
+from crawlfleet.control.nodes.sessions import Nodes
+from crawlfleet.control.services import Service, Services
 from crawlfleet.control.state.audit_trail import AuditTrail, leaving
+from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.errors import CrawlfleetError, NotFound, Refused
-from crawlfleet.master import ControlPlane
+from crawlfleet.features.alerts.service import Alerts
+from crawlfleet.features.schedules.service import Schedules
+from crawlfleet.features.webhooks.service import Webhooks
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.key import Role
 from crawlfleet.telemetry import Component, logger
@@ -88,7 +96,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was let in and understood."""
 
-    control: ControlPlane
+    services: Services
     caller: Principal
     path: dict[str, str]
     query: Any
@@ -103,6 +111,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Who shows this `key` or `link`: what is changed within the block is in that one's name."""
     is_secure: bool = False
     """Whether nobody can listen on the way between the browser and us."""
+
+    def service(self, kind: type[Service]) -> Service:
+        """The service of the master with this type."""
+        return self.services.get(kind)
 
     @property
     def project_id(self) -> str | None:
@@ -178,7 +190,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 def mount(
     routes: Sequence[Route],
-    control: ControlPlane,
+    services: Services,
     requests: RequestMeasurements,
     authenticator: Authenticator,
     *,
@@ -190,7 +202,7 @@ def mount(
         StarletteRoute(
             route.path.replace("_id}", "_id:id}"),
             _measured(
-                route, requests, _endpoint(route, control, requests, authenticator, max_body_bytes)
+                route, requests, _endpoint(route, services, requests, authenticator, max_body_bytes)
             ),
             methods=[route.method],
         )
@@ -215,7 +227,7 @@ def _measured(route: Route, requests: RequestMeasurements, endpoint: Endpoint) -
 
 def _endpoint(
     route: Route,
-    control: ControlPlane,
+    services: Services,
     requests: RequestMeasurements,
     authenticator: Authenticator,
     max_body_bytes: int,
@@ -227,17 +239,17 @@ def _endpoint(
         client: ClientAddress = request.scope[CLIENT]
         connection: NodeConnection = request.scope[CONNECTION]
         try:
-            caller = await _authorised(request, route, control, authenticator, client)
+            caller = await _authorised(request, route, services, authenticator, client)
             speaker = caller.node_id or (is_of_nodes and request.path_params.get("node_id"))
             if speaker:
-                control.lost_connections.note_request(speaker, connection)
+                services.get(LostConnections).note_request(speaker, connection)
             if caller.project_id is not None:
-                await _check_scope(request, route, control, caller)
+                await _check_scope(request, route, services, caller)
             body = await _body(request, route, max_body_bytes)
             asked = request.query_params.multi_items() if request.scope["query_string"] else ()
             query = decode_query(asked, route.query)
             call = Call(
-                control=control,
+                services=services,
                 caller=caller,
                 path=request.path_params,
                 query=query,
@@ -303,7 +315,7 @@ def _response(request: Request, reply: Any) -> Response:
 async def _authorised(
     request: Request,
     route: Route,
-    control: ControlPlane,
+    services: Services,
     authenticator: Authenticator,
     client: ClientAddress,
 ) -> Principal:
@@ -315,7 +327,7 @@ async def _authorised(
         authenticator.refuse("role", client, request, caller.name)
         needed = " or ".join(sorted(route.roles))
         raise Refused(f"this needs the role {needed}; the key {caller.name!r} is {caller.role}")
-    if caller.role is Role.NODE and not _is_for(caller, request, route, control):
+    if caller.role is Role.NODE and not _is_for(caller, request, route, services):
         authenticator.refuse("other_node", client, request, caller.name)
         named = request.path_params.get("node_id", request.path_params.get("device_id"))
         raise Refused(f"only {named or 'a node'} itself may do this, with its own node token")
@@ -328,19 +340,19 @@ async def _authorised(
     return caller
 
 
-def _is_for(caller: Principal, request: Request, route: Route, control: ControlPlane) -> bool:
+def _is_for(caller: Principal, request: Request, route: Route, services: Services) -> bool:
     """Whether a node asks for itself. A join token is nobody's: it only lets somebody join."""
     if route.joins:
         return True
     named = request.path_params
     if "device_id" in named:
-        device = control.nodes.known_as(named["device_id"])
+        device = services.get(Nodes).known_as(named["device_id"])
         return device is not None and caller.node_id == device.id
     return caller.node_id is not None and named.get("node_id") in (None, caller.node_id)
 
 
 async def _check_scope(
-    request: Request, route: Route, control: ControlPlane, caller: Principal
+    request: Request, route: Route, services: Services, caller: Principal
 ) -> None:
     """For a key of one project, what belongs to others does not exist."""
     if route.scope is not Scope.PATH:
@@ -348,47 +360,47 @@ async def _check_scope(
     named = request.path_params
     if "cluster_id" in named:
         cluster_id = check_id("cluster", named["cluster_id"])
-        await control.clusters.find(cluster_id, project_id=caller.project_id)
+        await services.get(Clusters).find(cluster_id, project_id=caller.project_id)
         return
     for kind, project_of in _PROJECT_OF.items():
         if f"{kind}_id" in named:
             id = check_id(kind, named[f"{kind}_id"])
-            if await project_of(control, id) != caller.project_id:
+            if await project_of(services, id) != caller.project_id:
                 raise NotFound(kind, id)
             return
     if named.get("project_id") != caller.project_id:
         raise NotFound("project", named.get("project_id", "")[:MAX_ID_CHARACTERS])
 
 
-async def _of_task(control: ControlPlane, id: str) -> str:
-    return (await control.tasks.get(id)).project_id
+async def _of_task(services: Services, id: str) -> str:
+    return (await services.get(Tasks).get(id)).project_id
 
 
-async def _of_execution(control: ControlPlane, id: str) -> str:
-    return await _of_task(control, (await control.logs.execution(id)).task_id)
+async def _of_execution(services: Services, id: str) -> str:
+    return await _of_task(services, (await services.get(Logs).execution(id)).task_id)
 
 
-async def _of_schedule(control: ControlPlane, id: str) -> str:
-    return (await control.schedules.find(id)).project_id
+async def _of_schedule(services: Services, id: str) -> str:
+    return (await services.get(Schedules).find(id)).project_id
 
 
-async def _of_webhook(control: ControlPlane, id: str) -> str | None:
-    return (await control.telling.webhooks.get(id)).project_id
+async def _of_webhook(services: Services, id: str) -> str | None:
+    return (await services.get(Webhooks).get(id)).project_id
 
 
-async def _of_alert(control: ControlPlane, id: str) -> str | None:
-    return (await control.telling.alerts.get(id)).project_id
+async def _of_alert(services: Services, id: str) -> str | None:
+    return (await services.get(Alerts).get(id)).project_id
 
 
-async def _of_workflow(control: ControlPlane, id: str) -> str:
-    return (await control.workflows.get(id)).project_id
+async def _of_workflow(services: Services, id: str) -> str:
+    return (await services.get(Workflows).get(id)).project_id
 
 
-async def _of_run(control: ControlPlane, id: str) -> str:
-    return (await control.workflows.run(id)).project_id
+async def _of_run(services: Services, id: str) -> str:
+    return (await services.get(Workflows).run(id)).project_id
 
 
-_PROJECT_OF: Final[dict[str, Callable[[ControlPlane, str], Awaitable[str | None]]]] = {
+_PROJECT_OF: Final[dict[str, Callable[[Services, str], Awaitable[str | None]]]] = {
     "task": _of_task,
     "execution": _of_execution,
     "schedule": _of_schedule,

@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from crawlfleet.api.http.parameters import invalid
 from crawlfleet.api.http.routing import Call
+from crawlfleet.control.access.keys import Keys
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ async def while_live(news: AsyncGenerator[T, None], call: Call) -> AsyncGenerato
     """The news, until the key is revoked or expires: a reader is not let in once for ever."""
     async with aclosing(news):
         async for each in news:
-            if not call.control.keys.is_live(call.caller):
+            if not call.service(Keys).is_live(call.caller):
                 return
             yield each
 

@@ -9,8 +9,10 @@ from crawlfleet.api.examples import alerts as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
 from crawlfleet.api.http.parameters import check_id, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.features.alerts.model import AlertRule
 from crawlfleet.features.alerts.rules import alerts, states
+from crawlfleet.features.alerts.service import Alerts
 from crawlfleet.features.alerts.views import (
     AlertPage,
     AlertPatch,
@@ -37,7 +39,7 @@ async def find(call: Call) -> AlertPage:
     own = call.project_id
     found = [
         _view(call, rule)
-        for rule in await call.control.telling.alerts.all()
+        for rule in await call.service(Alerts).all()
         if own in (None, rule.project_id)
         and query.project_id in (None, rule.project_id)
         and query.name in (None, rule.name)
@@ -59,7 +61,7 @@ async def create(call: Call) -> Reply:
                 request.project_id,
             )
         request = msgspec.structs.replace(request, project_id=own)
-    rule, created = await call.control.telling.alerts.create(request, by=call.caller.name)
+    rule, created = await call.service(Alerts).create(request, by=call.caller.name)
     return tagged(
         call,
         _view(call, rule),
@@ -70,29 +72,29 @@ async def create(call: Call) -> Reply:
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, await call.control.telling.alerts.get(_id(call)))
+    return _reply(call, await call.service(Alerts).get(_id(call)))
 
 
 async def change(call: Call) -> Reply:
-    rule = await call.control.telling.alerts.change(
+    rule = await call.service(Alerts).change(
         _id(call), call.body, by=call.caller.name, if_version=wanted_version(call)
     )
     return _reply(call, rule)
 
 
 async def silence(call: Call) -> Reply:
-    rule = await call.control.telling.alerts.silence(_id(call), call.body, by=call.caller.name)
+    rule = await call.service(Alerts).silence(_id(call), call.body, by=call.caller.name)
     return _reply(call, rule)
 
 
 async def unsilence(call: Call) -> Reply:
     subject = call.body.subject
-    rule = await call.control.telling.alerts.unsilence(_id(call), subject, by=call.caller.name)
+    rule = await call.service(Alerts).unsilence(_id(call), subject, by=call.caller.name)
     return _reply(call, rule)
 
 
 async def remove(call: Call) -> Reply:
-    rule = await call.control.telling.alerts.remove(
+    rule = await call.service(Alerts).remove(
         _id(call), by=call.caller.name, if_version=wanted_version(call)
     )
     return _reply(call, rule)
@@ -107,7 +109,7 @@ def _view(call: Call, rule: AlertRule) -> AlertView:
         rule,
         summary=states.summary(rule, rule.state, fires=True),
         is_built_in=rule.id in alerts.IDS,
-        now=call.control.now(),
+        now=call.service(ThisMaster).now(),
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 from crawlfleet.api.examples import tasks
 from crawlfleet.api.http.parameters import PageSize, check_audit_cursor, invalid, is_id
 from crawlfleet.api.http.routing import ADMINS, Call, Example, Route, Scope
+from crawlfleet.control.state.audit_trail import AuditLog
 from crawlfleet.model.audit import AuditFilter
 from crawlfleet.views.access import AuditPage, AuditView
 
@@ -35,7 +36,7 @@ async def find(call: Call) -> AuditPage:
         given = getattr(query, field)
         if given is not None and not is_id(given):
             raise invalid(field, "is not a name or an id", "send what an entry shows", given)
-    entries, cursor = await call.control.audit.find(
+    entries, cursor = await call.service(AuditLog).find(
         AuditFilter(
             actor=query.actor,
             action=query.action,

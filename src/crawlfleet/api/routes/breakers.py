@@ -7,6 +7,7 @@ import msgspec
 from crawlfleet.api.examples import breakers as examples
 from crawlfleet.api.http.parameters import PageSize, check_id, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Route, Scope
+from crawlfleet.control.breakers import BreakerOrders
 from crawlfleet.views.breakers import BreakerClosing, BreakerList, BreakerView
 
 
@@ -24,7 +25,7 @@ async def find(call: Call) -> BreakerList:
     own = call.project_id
     if own is not None and query.project_id not in (None, own):
         return BreakerList(items=[], total=0)
-    found = call.control.breakers.page(all=query.all, project_id=own or query.project_id)
+    found = call.service(BreakerOrders).page(all=query.all, project_id=own or query.project_id)
     return BreakerList(
         items=[BreakerView.of(*each) for each in found[: query.limit]], total=len(found)
     )
@@ -44,7 +45,7 @@ async def close(call: Call) -> BreakerView:
     project_id = own or request.project_id
     if project_id is not None:
         check_id("project_id", project_id)
-    await call.control.breakers.close(target, by=call.caller.name, project_id=project_id)
+    await call.service(BreakerOrders).close(target, by=call.caller.name, project_id=project_id)
     return BreakerView(project_id=project_id, target=target, state="closed", failures=0)
 
 

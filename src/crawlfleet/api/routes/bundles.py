@@ -15,6 +15,7 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
+from crawlfleet.features.bundles.service import Bundles
 from crawlfleet.features.bundles.views import BundlePage, BundleView
 from crawlfleet.model.bundle import (
     Bundle,
@@ -27,7 +28,7 @@ from crawlfleet.model.bundle import (
 async def find(call: Call) -> BundlePage:
     query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
-    found = await call.control.bundles.page(_project(call), after=after, limit=query.limit + 1)
+    found = await call.service(Bundles).page(_project(call), after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return BundlePage(
         items=[_view(call, each) for each in page],
@@ -36,7 +37,7 @@ async def find(call: Call) -> BundlePage:
 
 
 async def deploy(call: Call) -> Reply:
-    bundle, is_new = await call.control.bundles.deploy(
+    bundle, is_new = await call.service(Bundles).deploy(
         _project(call), call.body, by=call.caller.name
     )
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
@@ -44,11 +45,11 @@ async def deploy(call: Call) -> Reply:
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, await call.control.bundles.get(_project(call), _name(call)))
+    return _reply(call, await call.service(Bundles).get(_project(call), _name(call)))
 
 
 async def roll_back(call: Call) -> Reply:
-    bundle = await call.control.bundles.roll_back(
+    bundle = await call.service(Bundles).roll_back(
         _project(call),
         _name(call),
         call.body.version,
@@ -59,7 +60,7 @@ async def roll_back(call: Call) -> Reply:
 
 
 async def remove(call: Call) -> Reply:
-    bundle = await call.control.bundles.remove(
+    bundle = await call.service(Bundles).remove(
         _project(call),
         _name(call),
         call.body.version,
@@ -71,7 +72,7 @@ async def remove(call: Call) -> Reply:
 
 def _view(call: Call, bundle: Bundle) -> BundleView:
     # Nodes belong to the whole fleet: a key of one project is not shown them.
-    ready_on = call.control.bundles.ready_on if call.project_id is None else lambda version: []
+    ready_on = call.service(Bundles).ready_on if call.project_id is None else lambda version: []
     return BundleView.of(bundle, ready_on)
 
 

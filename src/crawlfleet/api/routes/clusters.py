@@ -9,6 +9,7 @@ from crawlfleet.api.examples import projects as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
 from crawlfleet.api.http.parameters import PageQuery, PageSize, check_id, check_name_cursor
 from crawlfleet.api.http.routing import ADMINS, READERS, Call, Example, Handler, Reply, Route, Scope
+from crawlfleet.control.access.clusters import Clusters
 from crawlfleet.errors import Refused
 from crawlfleet.model.admin_requests import (
     ClusterHealth,
@@ -28,14 +29,14 @@ class ClusterVersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 async def create(call: Call) -> Reply:
-    cluster, created = await call.control.clusters.create(call.body, by=call.caller.name)
+    cluster, created = await call.service(Clusters).create(call.body, by=call.caller.name)
     return _reply(call, cluster, created=created)
 
 
 async def find(call: Call) -> ClusterPage:
     query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
-    found = call.control.clusters.page(
+    found = call.service(Clusters).page(
         after=after, limit=query.limit + 1, project_id=call.project_id
     )
     page = found[: query.limit]
@@ -46,11 +47,11 @@ async def find(call: Call) -> ClusterPage:
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, await call.control.clusters.find(_id(call)))
+    return _reply(call, await call.service(Clusters).find(_id(call)))
 
 
 async def change(call: Call) -> Reply:
-    cluster = await call.control.clusters.change(
+    cluster = await call.service(Clusters).change(
         _id(call), call.body, by=call.caller.name, if_version=wanted_version(call)
     )
     return _reply(call, cluster)
@@ -58,7 +59,7 @@ async def change(call: Call) -> Reply:
 
 async def roll_back(call: Call) -> Reply:
     request: RollbackRequest = call.body
-    cluster = await call.control.clusters.roll_back(
+    cluster = await call.service(Clusters).roll_back(
         _id(call), request.version, by=call.caller.name, if_version=wanted_version(call)
     )
     return _reply(call, cluster)
@@ -67,7 +68,7 @@ async def roll_back(call: Call) -> Reply:
 async def versions(call: Call) -> ConfigurationPage:
     query: ClusterVersionQuery = call.query
     below = None if query.cursor is msgspec.UNSET else query.cursor
-    found = await call.control.clusters.configurations(
+    found = await call.service(Clusters).configurations(
         _id(call), below=below, limit=query.limit + 1
     )
     page = found[: query.limit]
@@ -78,18 +79,18 @@ async def versions(call: Call) -> ConfigurationPage:
 
 
 async def health(call: Call) -> ClusterHealth:
-    cluster = await call.control.clusters.find(_id(call))
+    cluster = await call.service(Clusters).find(_id(call))
     if call.project_id is not None and cluster.is_shared:
         raise Refused(
             f"the cluster {cluster.id!r} is shared, and its health counts the tasks of all "
             "projects; use a key that is not bound"
         )
-    return await call.control.clusters.health(cluster.id)
+    return await call.service(Clusters).health(cluster.id)
 
 
 def _move(status: ClusterStatus) -> Handler:
     async def handle(call: Call) -> Reply:
-        cluster = await call.control.clusters.move(
+        cluster = await call.service(Clusters).move(
             _id(call), status, by=call.caller.name, if_version=wanted_version(call)
         )
         return _reply(call, cluster)

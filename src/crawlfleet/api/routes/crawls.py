@@ -28,11 +28,15 @@ from crawlfleet.api.routes.crawl_downloads import (
     shortened,
     with_used_columns,
 )
+from crawlfleet.control.tasks.orders import TaskOrders
+from crawlfleet.control.tasks.queries import TaskQueries
+from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.crawls.kept_output import CRAWL
 from crawlfleet.core.crawls.shared_crawl import crawl_of
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, OutputUnavailable
-from crawlfleet.features.crawls.service import CrawlVerb
+from crawlfleet.features.crawls.frontiers import Frontiers
+from crawlfleet.features.crawls.service import Crawls, CrawlVerb
 from crawlfleet.features.crawls.views import (
     CrawlItem,
     CrawlItemPage,
@@ -41,6 +45,7 @@ from crawlfleet.features.crawls.views import (
     OutputView,
     UrlExplanation,
 )
+from crawlfleet.features.crawls.work import CrawlWorkers
 from crawlfleet.features.crawls.work_views import CrawlWork
 from crawlfleet.model.crawl.figures import CrawlFigures
 from crawlfleet.model.crawl.parameters import CrawlParameters
@@ -107,10 +112,10 @@ async def find(call: Call) -> CrawlPage:
     )
     if filter is None:
         return CrawlPage(items=[], next_cursor=None)
-    tasks, cursor = await call.control.queries.find_tasks(
+    tasks, cursor = await call.service(TaskQueries).find_tasks(
         filter, after=check_cursor(query.cursor), limit=query.limit, with_results=False
     )
-    crawls = call.control.crawls
+    crawls = call.service(Crawls)
     views = [
         _brief(
             task,
@@ -132,10 +137,10 @@ async def items(call: Call) -> CrawlItemPage:
     query: ItemQuery = call.query
     task = await _task(call)
     number = first = _position(query.cursor)
-    kept, completed = call.control.crawls.output, task.status is TaskStatus.COMPLETED
+    kept, completed = call.service(Crawls).output, task.status is TaskStatus.COMPLETED
     summary = await kept.summary(crawl_of(task), "items", completed=completed)
     if summary is None:
-        if (why := await call.control.crawls.why_missing(task)) is not None:
+        if (why := await call.service(Crawls).why_missing(task)) is not None:
             raise Conflict(why)
         return CrawlItemPage(items=[], next_cursor=None)
     found: list[CrawlItem] = []
@@ -159,13 +164,13 @@ async def output(call: Call) -> Response:
             f"{task.id} is {task.status}, and only the output of a crawl that has ended stays as "
             "it is; ask for all of it"
         )
-    kept = call.control.crawls.output
+    kept = call.service(Crawls).output
     stream: Stream = "pages" if format == WARC else "items"
     items, pages = await _summaries(kept, task)
     summary = pages if format == WARC else items
     formats = formats_of(items, pages)
     if not formats:
-        if (why := await call.control.crawls.why_missing(task)) is not None:
+        if (why := await call.service(Crawls).why_missing(task)) is not None:
             raise Conflict(why)
         raise Conflict(
             f"nothing of {task.id} is kept here: it has not begun, or its output goes to the "
@@ -188,13 +193,13 @@ async def output(call: Call) -> Response:
 async def explain_url(call: Call) -> UrlExplanation:
     task = await _task(call)
     if task.status is TaskStatus.PROCESSING and task.parent_id is None:
-        return await call.control.crawls.explain(task, call.query.url)
+        return await call.service(Crawls).explain(task, call.query.url)
     from crawlfleet.crawl.engine.crawl import (
         explained,  # a master that nobody asks need not know how
     )
 
     try:
-        async with call.control.frontiers.reading(task) as frontier:
+        async with call.service(Frontiers).reading(task) as frontier:
             parameters = msgspec.json.decode(task.parameters, type=CrawlParameters)
             told = await explained(parameters, frontier, call.query.url)
     except NotFound:
@@ -206,25 +211,25 @@ async def explain_url(call: Call) -> UrlExplanation:
 
 
 async def work(call: Call) -> CrawlWork:
-    task = await call.control.crawls.get(check_id("task", call.path["task_id"]))
-    return await call.control.workforce.of(task, project_id=call.project_id)
+    task = await call.service(Crawls).get(check_id("task", call.path["task_id"]))
+    return await call.service(CrawlWorkers).of(task, project_id=call.project_id)
 
 
 def _ordering(verb: CrawlVerb) -> Handler:
     async def handle(call: Call) -> CrawlView:
         task = await _task(call)
-        crawls = call.control.crawls
+        crawls = call.service(Crawls)
         if verb is CrawlVerb.RESUME and task.is_parent and await _resume_shards(call, task):
             if crawls.is_running(task):
                 await crawls.order(task, verb, by=call.caller.name)
-            return await _view(call, await call.control.tasks.get(task.id))
+            return await _view(call, await call.service(Tasks).get(task.id))
         by_itself = _BEFORE_IT_RUNS.get((verb, task.status))
-        if by_itself is not None and not call.control.crawls.is_running(task):
+        if by_itself is not None and not call.service(Crawls).is_running(task):
             order = TaskOrder(verb=by_itself, by=call.caller.name, project_id=call.project_id)
-            task = await call.control.orders.carry_out_one(order, task.id)
+            task = await call.service(TaskOrders).carry_out_one(order, task.id)
         else:
-            await call.control.crawls.order(task, verb, by=call.caller.name)
-        return await _view(call, await call.control.tasks.get(task.id))
+            await call.service(Crawls).order(task, verb, by=call.caller.name)
+        return await _view(call, await call.service(Tasks).get(task.id))
 
     return handle
 
@@ -235,11 +240,11 @@ async def _resume_shards(call: Call, task: Task) -> int:
         return 0
     paused = await _paused_shards(call, task)
     order = TaskOrder(verb=Verb.RESUME, by=call.caller.name, project_id=call.project_id)
-    return len(paused and await call.control.orders.carry_out(order, paused))
+    return len(paused and await call.service(TaskOrders).carry_out(order, paused))
 
 
 async def _paused_shards(call: Call, task: Task) -> list[str]:
-    shards = await call.control.queries.shards(task.id)
+    shards = await call.service(TaskQueries).shards(task.id)
     return [each.id for each in shards if each.status is TaskStatus.PAUSED]
 
 
@@ -254,7 +259,7 @@ _BEFORE_IT_RUNS: Final = {
 
 
 async def _task(call: Call) -> Task:
-    return await call.control.crawls.get(check_id("task", call.path["task_id"]))
+    return await call.service(Crawls).get(check_id("task", call.path["task_id"]))
 
 
 async def _summaries(
@@ -269,7 +274,7 @@ async def _summaries(
 
 
 async def _view(call: Call, task: Task) -> CrawlView:
-    crawls = call.control.crawls
+    crawls = call.service(Crawls)
     is_running, is_held = crawls.is_running(task), crawls.is_held(task)
     brief = _brief(task, None, is_running=is_running, is_held=is_held)
     figures = await crawls.figures(task)
@@ -284,7 +289,7 @@ async def _view(call: Call, task: Task) -> CrawlView:
     except OutputUnavailable as error:  # all else about the crawl can be shown
         summary, pages, missing = None, None, str(error)
     if summary is None and pages is None and not missing:
-        missing = await call.control.crawls.why_missing(task) or ""
+        missing = await call.service(Crawls).why_missing(task) or ""
     if summary is not None:
         shown = OutputView(
             items=summary.items,

@@ -9,6 +9,7 @@ from crawlfleet.api.examples import tasks as examples
 from crawlfleet.api.http.parameters import PageSize, check_cursor, invalid, is_id, restricted
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
 from crawlfleet.api.routes.task_orders import carry_out_many
+from crawlfleet.control.tasks.queries import TaskQueries
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.model.admin_requests import DeadLetterRequest, DeadLetterSelection
 from crawlfleet.model.task import ErrorClass, TaskStatus
@@ -60,7 +61,7 @@ async def find(call: Call) -> DeadLetterPage:
     filter = restricted(_filter(selection), call.project_id)
     if filter is None:
         return DeadLetterPage(items=[], next_cursor=None)
-    tasks, cursor = await call.control.queries.find_tasks(
+    tasks, cursor = await call.service(TaskQueries).find_tasks(
         filter, after=check_cursor(query.cursor), limit=query.limit, with_results=False
     )
     return DeadLetterPage(items=[DeadLetter.of(task) for task in tasks], next_cursor=cursor)

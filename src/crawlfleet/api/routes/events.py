@@ -12,7 +12,7 @@ from crawlfleet.api.http.bodies import JSON
 from crawlfleet.api.http.parameters import EventNumber, PageSize, invalid, is_id
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.api.http.streaming import STREAM, Stream, resumed, while_live
-from crawlfleet.control.events.stream import EventFilter, StreamedEvents
+from crawlfleet.control.events.stream import EventFilter, Events, StreamedEvents
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.views.events import EventPage, EventView
 
@@ -38,15 +38,15 @@ async def events(call: Call) -> EventPage | Response:
         raise invalid("subject", "is not an id", "send the id of a task or a node")
     if STREAM in call.headers.get("accept", ""):
         place = ExitStack()
-        following = call.control.events.follow(
+        following = call.service(Events).follow(
             wanted, after=resumed(call.headers, after), name=call.caller.key_id or ""
         )
         news = while_live(place.enter_context(following), call)
         return Stream(_written(news), place)
     if query.newest:
-        found = await call.control.events.newest(wanted, limit=query.limit)
+        found = await call.service(Events).newest(wanted, limit=query.limit)
         return EventPage(items=[EventView.of(each) for each in found], next_cursor=None)
-    found, cursor = await call.control.events.find(wanted, after=after or 0, limit=query.limit)
+    found, cursor = await call.service(Events).find(wanted, after=after or 0, limit=query.limit)
     return EventPage(items=[EventView.of(each) for each in found], next_cursor=cursor)
 
 

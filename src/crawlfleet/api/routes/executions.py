@@ -13,7 +13,8 @@ from crawlfleet.api.http.bodies import JSON
 from crawlfleet.api.http.parameters import EventNumber, PageSize, check_id, seconds_of
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.api.http.streaming import STREAM, Stream, resumed, while_live
-from crawlfleet.control.logs.executions import LogNews
+from crawlfleet.control.logs.executions import LogNews, Logs
+from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.core.logs.search import make_filter
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.log import LogLevel
@@ -40,18 +41,18 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 async def get(call: Call) -> ExecutionView:
-    execution = await call.control.logs.execution(_id(call))
-    return ExecutionView.of(execution, call.control.logs.progress(execution.id))
+    execution = await call.service(Logs).execution(_id(call))
+    return ExecutionView.of(execution, call.service(Logs).progress(execution.id))
 
 
 async def logs(call: Call) -> LogPage | Response:
-    execution = await call.control.logs.execution(_id(call))
+    execution = await call.service(Logs).execution(_id(call))
     return await _logs(call, execution.id)
 
 
 async def task_logs(call: Call) -> LogPage | Response:
-    task = await call.control.tasks.get(check_id("task", call.path["task_id"]))
-    newest = await call.control.logs.newest_execution(task.id)
+    task = await call.service(Tasks).get(check_id("task", call.path["task_id"]))
+    newest = await call.service(Logs).newest_execution(task.id)
     if newest is None:
         return LogPage(execution_id=None, items=[], next_cursor=None)
     return await _logs(call, newest.id)
@@ -70,10 +71,10 @@ async def _logs(call: Call, execution_id: str) -> LogPage | Response:
         place = ExitStack()
         after = resumed(call.headers, query.after) or 0
         name = call.caller.key_id or ""
-        following = call.control.logs.follow(execution_id, after=after, wanted=wanted, name=name)
+        following = call.service(Logs).follow(execution_id, after=after, wanted=wanted, name=name)
         news = while_live(place.enter_context(following), call)
         return Stream(_written(news), place)
-    found, cursor = await call.control.logs.find(
+    found, cursor = await call.service(Logs).find(
         execution_id, after=query.after, limit=query.limit, wanted=wanted
     )
     return LogPage(

@@ -7,6 +7,7 @@ import msgspec
 from crawlfleet.api.examples import crawls as examples
 from crawlfleet.api.http.parameters import PageSize
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
+from crawlfleet.features.crawls.ledger import LedgerService
 from crawlfleet.features.crawls.views import HostUses
 
 
@@ -19,7 +20,7 @@ class HostQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 async def hosts(call: Call) -> HostUses:
     query: HostQuery = call.query
-    found = await call.control.ledger.hosts(query.containing)
+    found = await call.service(LedgerService).hosts(query.containing)
     return HostUses(items=tuple(found[: query.limit]), total=len(found))
 
 

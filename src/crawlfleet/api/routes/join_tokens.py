@@ -6,6 +6,8 @@ from typing import Final
 from crawlfleet.api.examples import tasks
 from crawlfleet.api.http.parameters import check_id
 from crawlfleet.api.http.routing import ADMINS, NOT_KEPT, Call, Example, Reply, Route, Scope
+from crawlfleet.control.access.keys import Keys
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.requests import JoinTokenRequest
 from crawlfleet.tls import pin_of, with_pin
@@ -13,13 +15,13 @@ from crawlfleet.views.access import JoinTokenPage, JoinTokenView, NewJoinToken
 
 
 async def find(call: Call) -> JoinTokenPage:
-    tokens = call.control.keys.find(joining=True)
+    tokens = call.service(Keys).find(joining=True)
     return JoinTokenPage(items=[_view(call, token) for token in tokens], next_cursor=None)
 
 
 async def create(call: Call) -> Reply:
-    token, secret = await call.control.keys.create_join_token(call.body, by=call.caller.name)
-    cert = call.control.settings.server.tls_cert
+    token, secret = await call.service(Keys).create_join_token(call.body, by=call.caller.name)
+    cert = call.service(ThisMaster).settings.server.tls_cert
     join = with_pin(secret, pin_of(cert) if cert else "")
     return Reply(
         body=NewJoinToken(join_token=_view(call, token), secret=secret, join=join),
@@ -30,17 +32,17 @@ async def create(call: Call) -> Reply:
 
 async def get(call: Call) -> JoinTokenView:
     id = check_id("join-token", call.path["join_token_id"])
-    return _view(call, call.control.keys.get(id, joining=True))
+    return _view(call, call.service(Keys).get(id, joining=True))
 
 
 async def revoke(call: Call) -> JoinTokenView:
     id = check_id("join-token", call.path["join_token_id"])
     by = call.caller.name
-    return _view(call, await call.control.keys.revoke(id, joining=True, by=by))
+    return _view(call, await call.service(Keys).revoke(id, joining=True, by=by))
 
 
 def _view(call: Call, token: ApiKey) -> JoinTokenView:
-    return JoinTokenView.of(token, now=call.control.wall())
+    return JoinTokenView.of(token, now=call.service(ThisMaster).wall())
 
 
 ROUTES: Final = (

@@ -6,22 +6,24 @@ from typing import Final
 from crawlfleet.api.examples import tasks
 from crawlfleet.api.http.parameters import check_id
 from crawlfleet.api.http.routing import ADMINS, NOT_KEPT, Call, Example, Reply, Route, Scope
+from crawlfleet.control.access.keys import Keys
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.requests import KeyRequest, RotateRequest
 from crawlfleet.views.access import KeyPage, KeyView, NewKey
 
 
 async def find(call: Call) -> KeyPage:
-    keys = call.control.keys.find(joining=False)
+    keys = call.service(Keys).find(joining=False)
     return KeyPage(items=[_view(call, key) for key in keys], next_cursor=None)
 
 
 async def get(call: Call) -> KeyView:
-    return _view(call, call.control.keys.get(_id(call), joining=False))
+    return _view(call, call.service(Keys).get(_id(call), joining=False))
 
 
 async def create(call: Call) -> Reply:
-    key, secret = await call.control.keys.create(call.body, by=call.caller.name)
+    key, secret = await call.service(Keys).create(call.body, by=call.caller.name)
     return Reply(
         body=NewKey(key=_view(call, key), secret=secret),
         status=HTTPStatus.CREATED,
@@ -30,13 +32,13 @@ async def create(call: Call) -> Reply:
 
 
 async def rotate(call: Call) -> Reply:
-    key, secret = await call.control.keys.rotate(_id(call), call.body, by=call.caller.name)
+    key, secret = await call.service(Keys).rotate(_id(call), call.body, by=call.caller.name)
     return Reply(body=NewKey(key=_view(call, key), secret=secret), headers=NOT_KEPT)
 
 
 async def revoke(call: Call) -> KeyView:
     by = call.caller.name
-    return _view(call, await call.control.keys.revoke(_id(call), joining=False, by=by))
+    return _view(call, await call.service(Keys).revoke(_id(call), joining=False, by=by))
 
 
 def _id(call: Call) -> str:
@@ -44,7 +46,7 @@ def _id(call: Call) -> str:
 
 
 def _view(call: Call, key: ApiKey) -> KeyView:
-    return KeyView.of(key, now=call.control.wall())
+    return KeyView.of(key, now=call.service(ThisMaster).wall())
 
 
 _KEY: Final = "/api/v1/keys/{key_id}"

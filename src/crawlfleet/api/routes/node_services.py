@@ -5,12 +5,13 @@ from typing import Final
 from crawlfleet.api.examples import crawls as examples
 from crawlfleet.api.http.parameters import check_id
 from crawlfleet.api.http.routing import NODES, NOT_KEPT, Call, Example, Reply, Route, Scope
+from crawlfleet.control.leases.services import NodeServices
 from crawlfleet.model.wire.services import ServiceRequest, ServiceResponse
 
 
 async def answer(call: Call) -> Reply:
     node_id = check_id("node", call.path["node_id"])
-    response = await call.control.services.answer(node_id, call.path["service"], call.body)
+    response = await call.service(NodeServices).answer(node_id, call.path["service"], call.body)
     return Reply(body=response, headers=NOT_KEPT)  # it may hold secrets
 
 

@@ -24,7 +24,15 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
-from crawlfleet.control.tasks.queries import NodeState
+from crawlfleet.control.access.node_tokens import NodeTokens
+from crawlfleet.control.leases.service import Leases
+from crawlfleet.control.logs.executions import Logs
+from crawlfleet.control.nodes.history import NodeHistory
+from crawlfleet.control.nodes.lost_connections import LostConnections
+from crawlfleet.control.nodes.orders import NodeOrders
+from crawlfleet.control.nodes.sessions import Nodes
+from crawlfleet.control.tasks.queries import NodeState, TaskQueries
+from crawlfleet.features.crawls.service import Crawls
 from crawlfleet.model.node import Node, NodeStatus
 from crawlfleet.model.node_sample import Resolution
 from crawlfleet.model.requests import NodeChangeRequest
@@ -74,7 +82,7 @@ async def find(call: Call) -> NodePage:
     # They are in the order of their ids.
     found = (
         each
-        for each in call.control.queries.nodes()
+        for each in call.service(TaskQueries).nodes()
         if query.status in (msgspec.UNSET, each.node.status)
         and query.cluster_id in (None, each.node.cluster_id)
         and (after is None or each.node.id > after)
@@ -88,7 +96,7 @@ async def find(call: Call) -> NodePage:
 
 
 async def register(call: Call) -> Reply:
-    registered = await call.control.nodes.register(call.body, by=call.caller)
+    registered = await call.service(Nodes).register(call.body, by=call.caller)
     return Reply(
         body=registered,
         status=HTTPStatus.CREATED,
@@ -97,17 +105,17 @@ async def register(call: Call) -> Reply:
 
 
 async def heartbeat(call: Call) -> HeartbeatReply:
-    reply = await call.control.nodes.heartbeat(_id(call), call.body)
-    if call.control.node_tokens.is_due(reply.node_id):
+    reply = await call.service(Nodes).heartbeat(_id(call), call.body)
+    if call.service(NodeTokens).is_due(reply.node_id):
         return msgspec.structs.replace(reply, renew_token=True)
     return reply
 
 
 async def lease(call: Call) -> LeaseReply:
     """Waits for work, and notices when the node hangs up meanwhile: it may have died."""
-    node_id, request, lost_connections = _id(call), call.body, call.control.lost_connections
+    node_id, request, lost_connections = _id(call), call.body, call.service(LostConnections)
     lost_connections.begin_poll(node_id, call.connection)
-    leasing = asyncio.create_task(call.control.leases.lease(node_id, request))
+    leasing = asyncio.create_task(call.service(Leases).lease(node_id, request))
     gone = asyncio.create_task(call.hung_up())
     try:
         await asyncio.wait([leasing, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -122,30 +130,30 @@ async def lease(call: Call) -> LeaseReply:
 
 
 async def report(call: Call) -> ReportReply:
-    return await call.control.leases.report(_id(call), call.body)
+    return await call.service(Leases).report(_id(call), call.body)
 
 
 async def note(call: Call) -> NoteReply:
-    reply = await call.control.logs.take(_id(call), call.body)
-    await call.control.crawls.hear(call.body, reply)
+    reply = await call.service(Logs).take(_id(call), call.body)
+    await call.service(Crawls).hear(call.body, reply)
     return reply
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, await call.control.nodes.find(_id(call)))
+    return _reply(call, await call.service(Nodes).find(_id(call)))
 
 
 async def change(call: Call) -> Reply:
-    node = await call.control.nodes.change(
+    node = await call.service(Nodes).change(
         _id(call), call.body, by=call.caller.name, version=wanted_version(call)
     )
     return _reply(call, node)
 
 
 async def history(call: Call) -> NodeHistoryView:
-    node = await call.control.nodes.find(_id(call))
+    node = await call.service(Nodes).find(_id(call))
     query: NodeHistoryQuery = call.query
-    samples = await call.control.history.read(
+    samples = await call.service(NodeHistory).read(
         node.id, query.resolution, since=seconds_of(query.since), limit=query.limit
     )
     return NodeHistoryView(
@@ -156,7 +164,7 @@ async def history(call: Call) -> NodeHistoryView:
 
 
 async def drain(call: Call) -> Reply:
-    node = await call.control.node_orders.drain(
+    node = await call.service(NodeOrders).drain(
         _id(call),
         by=call.caller.name,
         deadline_s=call.body.deadline_s,
@@ -169,18 +177,18 @@ async def maintain(call: Call) -> Reply:
     version = wanted_version(call)
     by = call.caller.name
     return _reply(
-        call, await call.control.node_orders.maintain(_id(call), by=by, if_version=version)
+        call, await call.service(NodeOrders).maintain(_id(call), by=by, if_version=version)
     )
 
 
 async def resume(call: Call) -> Reply:
     version = wanted_version(call)
     by = call.caller.name
-    return _reply(call, await call.control.node_orders.resume(_id(call), by=by, if_version=version))
+    return _reply(call, await call.service(NodeOrders).resume(_id(call), by=by, if_version=version))
 
 
 async def unregister(call: Call) -> Reply:
-    node = await call.control.node_orders.unregister(
+    node = await call.service(NodeOrders).unregister(
         _id(call),
         session_id=call.body.session_id,
         by=call.caller.name,
@@ -192,23 +200,23 @@ async def unregister(call: Call) -> Reply:
 async def remove(call: Call) -> Reply:
     version = wanted_version(call)
     by = call.caller.name
-    return _reply(call, await call.control.node_orders.remove(_id(call), by=by, if_version=version))
+    return _reply(call, await call.service(NodeOrders).remove(_id(call), by=by, if_version=version))
 
 
 async def rotate_token(call: Call) -> Reply:
     version = wanted_version(call)
     by = call.caller.name
-    return _reply(call, await call.control.node_tokens.rotate(_id(call), by=by, if_version=version))
+    return _reply(call, await call.service(NodeTokens).rotate(_id(call), by=by, if_version=version))
 
 
 async def renew_token(call: Call) -> Reply:
-    return Reply(body=await call.control.node_tokens.renew(_id(call)), headers=NOT_KEPT)
+    return Reply(body=await call.service(NodeTokens).renew(_id(call)), headers=NOT_KEPT)
 
 
 async def revoke(call: Call) -> Reply:
     version = wanted_version(call)
     by = call.caller.name
-    return _reply(call, await call.control.node_tokens.revoke(_id(call), by=by, if_version=version))
+    return _reply(call, await call.service(NodeTokens).revoke(_id(call), by=by, if_version=version))
 
 
 def _id(call: Call) -> str:
@@ -220,7 +228,7 @@ def _view(state: NodeState) -> NodeView:
 
 
 def _reply(call: Call, node: Node) -> Reply:
-    return tagged(call, _view(call.control.queries.node(node)), node.version, volatile=True)
+    return tagged(call, _view(call.service(TaskQueries).node(node)), node.version, volatile=True)
 
 
 _NODE: Final = "/api/v1/nodes/{node_id}"

@@ -9,6 +9,11 @@ import msgspec
 from crawlfleet.api.docs.field_docs import whole_schema
 from crawlfleet.api.examples import dashboard as examples
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
+from crawlfleet.control.access.clusters import Clusters
+from crawlfleet.control.overview.attention import Attention
+from crawlfleet.control.overview.series import Timeline
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.model.attention import AttentionList
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.statistics import Series, TaskTypePage, TaskTypeView
@@ -22,21 +27,21 @@ class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 async def series(call: Call) -> Series:
-    return call.control.timeline.points(call.query.minutes * 60.0, project_id=call.project_id)
+    return call.service(Timeline).points(call.query.minutes * 60.0, project_id=call.project_id)
 
 
 async def attention(call: Call) -> AttentionList:
-    return AttentionList(items=await call.control.attention.find(call.project_id))
+    return AttentionList(items=await call.service(Attention).find(call.project_id))
 
 
 async def task_types(call: Call) -> TaskTypePage:
-    hidden = call.control.clusters.hidden_from(call.project_id)
+    hidden = call.service(Clusters).hidden_from(call.project_id)
     online = [
         node
-        for node in call.control.state.nodes.values()
+        for node in call.service(FleetState).nodes.values()
         if node.status is NodeStatus.ONLINE and node.cluster_id not in hidden
     ]
-    known = call.control.task_types
+    known = call.service(ThisMaster).task_types
     named = {*known, *(name for node in online for name in node.task_types)}
     items = [
         TaskTypeView(

@@ -16,20 +16,21 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
+from crawlfleet.control.access.projects import Projects
 from crawlfleet.model.admin_requests import ProjectPatch, ProjectRequest
 from crawlfleet.model.project import Project, ProjectStatus
 from crawlfleet.views.projects import ProjectPage, ProjectView
 
 
 async def create(call: Call) -> Reply:
-    project, created = await call.control.projects.create(call.body, by=call.caller.name)
+    project, created = await call.service(Projects).create(call.body, by=call.caller.name)
     return await _reply(call, project, created=created)
 
 
 async def find(call: Call) -> ProjectPage:
     query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
-    found = await call.control.projects.page(
+    found = await call.service(Projects).page(
         after=after, limit=query.limit + 1, only=call.project_id
     )
     page = found[: query.limit]
@@ -40,11 +41,11 @@ async def find(call: Call) -> ProjectPage:
 
 
 async def get(call: Call) -> Reply:
-    return await _reply(call, await call.control.projects.find(_id(call)))
+    return await _reply(call, await call.service(Projects).find(_id(call)))
 
 
 async def change(call: Call) -> Reply:
-    project = await call.control.projects.change(
+    project = await call.service(Projects).change(
         _id(call), call.body, by=call.caller.name, if_version=wanted_version(call)
     )
     return await _reply(call, project)
@@ -52,7 +53,7 @@ async def change(call: Call) -> Reply:
 
 def _move(status: ProjectStatus) -> Handler:
     async def handle(call: Call) -> Reply:
-        project = await call.control.projects.move(
+        project = await call.service(Projects).move(
             _id(call), status, by=call.caller.name, if_version=wanted_version(call)
         )
         return await _reply(call, project)
@@ -67,7 +68,7 @@ def _id(call: Call) -> str:
 async def _reply(call: Call, project: Project, *, created: bool = False) -> Reply:
     return tagged(
         call,
-        ProjectView.of(project, await call.control.projects.count(project)),
+        ProjectView.of(project, await call.service(Projects).count(project)),
         project.version,
         volatile=True,
         status=HTTPStatus.CREATED if created else HTTPStatus.OK,

@@ -8,6 +8,8 @@ import msgspec
 from crawlfleet.api.examples import quality as examples
 from crawlfleet.api.http.parameters import NAME, PageSize, check_id, invalid
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
+from crawlfleet.control.quality import Quality
+from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.model.ids import ALPHABET, BODY_LENGTH, MEASURED
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.quality import Decision
@@ -49,7 +51,7 @@ async def find(call: Call) -> SeriesPage:
     after = _cursor(query.cursor, WHOLE)
     if (own is not None and wanted not in (None, own)) or not _is_project(wanted):
         return SeriesPage(items=[], next_cursor=None)
-    found = await call.control.quality.series(
+    found = await call.service(Quality).series(
         project_id=wanted if own is None else own, after=after, limit=query.limit + 1
     )
     page = found[: query.limit]
@@ -66,7 +68,7 @@ async def runs(call: Call) -> MeasuredRunPage:
     project_id = query.project_id or own or DEFAULT_PROJECT
     if not SERIES.match(series) or not _is_project(project_id) or own not in (None, project_id):
         return MeasuredRunPage(items=[], next_cursor=None)
-    found = await call.control.quality.runs(project_id, series, after=after, limit=query.limit + 1)
+    found = await call.service(Quality).runs(project_id, series, after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return MeasuredRunPage(
         items=[MeasuredRunView.of(each) for each in page],
@@ -75,16 +77,16 @@ async def runs(call: Call) -> MeasuredRunPage:
 
 
 async def of_task(call: Call) -> MeasuredRunPage:
-    task = await call.control.tasks.get(_id(call))
-    found = await call.control.quality.of_task(task.id)
+    task = await call.service(Tasks).get(_id(call))
+    found = await call.service(Quality).of_task(task.id)
     return MeasuredRunPage(items=[MeasuredRunView.of(each) for each in found], next_cursor=None)
 
 
 def _decide(decision: Decision) -> Handler:
     async def handle(call: Call) -> MeasuredRunView:
         request: DecisionRequest = call.body
-        task = await call.control.tasks.get(_id(call))
-        run = await call.control.quality.decide(
+        task = await call.service(Tasks).get(_id(call))
+        run = await call.service(Quality).decide(
             task.id, decision, by=call.caller.name, reason=request.reason
         )
         return MeasuredRunView.of(run)

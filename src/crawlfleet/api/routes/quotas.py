@@ -6,14 +6,17 @@ from crawlfleet.api.examples import quotas as examples
 from crawlfleet.api.http.etags import tagged, wanted_version
 from crawlfleet.api.http.parameters import PageQuery, check_id, check_name_cursor
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.control.access.projects import Projects
+from crawlfleet.control.quotas import Quotas
+from crawlfleet.model.admin_requests import QuotaPatch
 from crawlfleet.model.project import Project
 from crawlfleet.model.quota import Quota
-from crawlfleet.views.quotas import QuotaLine, QuotaPage, QuotaPatch, QuotaView
+from crawlfleet.views.quotas import QuotaLine, QuotaPage, QuotaView
 
 
 async def find(call: Call) -> QuotaPage:
     query: PageQuery = call.query
-    found = call.control.projects.among(
+    found = call.service(Projects).among(
         after=check_name_cursor(query.cursor), limit=query.limit + 1, only=call.project_id
     )
     page = found[: query.limit]
@@ -24,11 +27,11 @@ async def find(call: Call) -> QuotaPage:
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, await call.control.projects.find(_id(call)))
+    return _reply(call, await call.service(Projects).find(_id(call)))
 
 
 async def change(call: Call) -> Reply:
-    project = await call.control.projects.set_quotas(
+    project = await call.service(Projects).set_quotas(
         _id(call), call.body, by=call.caller.name, if_version=wanted_version(call)
     )
     return _reply(call, project)
@@ -43,7 +46,7 @@ def _reply(call: Call, project: Project) -> Reply:
 
 
 def _view(call: Call, project: Project) -> QuotaView:
-    quotas, allowance = call.control.quotas, project.allowance
+    quotas, allowance = call.service(Quotas), project.allowance
     use = quotas.use(project.id)
     return QuotaView(
         project_id=project.id,

@@ -11,6 +11,7 @@ from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply
 from crawlfleet.features.workflows.model import LIVE_RUN, Run, RunStatus, RunStep, StepStatus
 from crawlfleet.features.workflows.rules.plan import PlannedStep
 from crawlfleet.features.workflows.rules.runs import counted, first_instance_id, status_in
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.features.workflows.table import RunFilter
 from crawlfleet.features.workflows.views import (
     MAX_WAIT_S,
@@ -62,7 +63,7 @@ async def find(call: Call) -> RunPage:
         workflow_id=query.workflow_id,
         status=_state(query.status),
     )
-    found = await call.control.workflows.find_runs(wanted, after=after, limit=query.limit + 1)
+    found = await call.service(Workflows).find_runs(wanted, after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return RunPage(
         items=[RunView.of(each) for each in page],
@@ -80,13 +81,13 @@ def _state(text: str | None) -> RunStatus | None:
 
 async def get(call: Call) -> Reply:
     query: RunQuery = call.query
-    return await _reply(call, await call.control.workflows.wait(_id(call), query.wait))
+    return await _reply(call, await call.service(Workflows).wait(_id(call), query.wait))
 
 
 async def steps(call: Call) -> RunStepPage:
     query: StepsQuery = call.query
-    run = await call.control.workflows.run(_id(call))
-    plan, rows = await call.control.workflows.standing(run)
+    run = await call.service(Workflows).run(_id(call))
+    plan, rows = await call.service(Workflows).standing(run)
     first = 0
     if query.cursor is not None:
         if query.cursor not in plan.places:
@@ -102,7 +103,7 @@ async def steps(call: Call) -> RunStepPage:
     ]
     page = found[: query.limit]
     shown = [rows[step.place] for step in page if step.place in rows]
-    tallies = await call.control.workflows.count_instances(run, shown)
+    tallies = await call.service(Workflows).count_instances(run, shown)
     return RunStepPage(
         items=[_step(run, step, rows.get(step.place), tallies.get(step.name)) for step in page],
         next_cursor=page[-1].name if len(found) > len(page) else None,
@@ -131,7 +132,7 @@ def _step_state(text: str | None) -> str | None:
 
 
 async def cancel(call: Call) -> Reply:
-    run = await call.control.workflows.cancel(
+    run = await call.service(Workflows).cancel(
         _id(call), by=call.caller.name, if_version=wanted_version(call)
     )
     return await _reply(call, run)
@@ -139,7 +140,7 @@ async def cancel(call: Call) -> Reply:
 
 async def rerun(call: Call) -> Reply:
     request: RerunRequest = call.body
-    run = await call.control.workflows.rerun(
+    run = await call.service(Workflows).rerun(
         _id(call), request.steps, by=call.caller.name, if_version=wanted_version(call)
     )
     return await _reply(call, run)
@@ -148,7 +149,7 @@ async def rerun(call: Call) -> Reply:
 async def _reply(call: Call, run: Run) -> Reply:
     counts = None
     if run.status in LIVE_RUN:
-        plan, rows = await call.control.workflows.standing(run)
+        plan, rows = await call.service(Workflows).standing(run)
         counts = counted(run, plan, rows)
     return tagged(call, RunView.of(run, counts), run.version, volatile=run.status in LIVE_RUN)
 

@@ -30,7 +30,7 @@ from crawlfleet.api.routes.tasks import in_scope
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.features.schedules.model import UTC_NAME, Firing, Schedule, ScheduleStatus
 from crawlfleet.features.schedules.rules.schedules import rule_of_preview
-from crawlfleet.features.schedules.service import Upcoming
+from crawlfleet.features.schedules.service import Schedules, Upcoming
 from crawlfleet.features.schedules.views import (
     MAX_SHOWN,
     BackfillReply,
@@ -95,7 +95,7 @@ async def create(call: Call) -> Reply:
     if request.workflow is not None:
         own = _workflow_in_scope(call, request.workflow)
         request = msgspec.structs.replace(request, workflow=own)
-    schedule, created = await call.control.schedules.create(request, by=call.caller.name)
+    schedule, created = await call.service(Schedules).create(request, by=call.caller.name)
     return await _reply(call, schedule, created=created)
 
 
@@ -105,7 +105,7 @@ async def find(call: Call) -> SchedulePage:
     own = call.project_id
     if own is not None and query.project_id not in (None, own):
         return SchedulePage(items=[], next_cursor=None)
-    found = call.control.schedules.page(
+    found = call.service(Schedules).page(
         after=after,
         limit=query.limit + 1,
         project_id=own if own is not None else query.project_id,
@@ -119,7 +119,7 @@ async def find(call: Call) -> SchedulePage:
 
 
 async def get(call: Call) -> Reply:
-    return await _reply(call, await call.control.schedules.find(_id(call)))
+    return await _reply(call, await call.service(Schedules).find(_id(call)))
 
 
 async def change(call: Call) -> Reply:
@@ -129,7 +129,7 @@ async def change(call: Call) -> Reply:
     if patch.workflow is not msgspec.UNSET:
         own = _workflow_in_scope(call, patch.workflow)
         patch = msgspec.structs.replace(patch, workflow=own)
-    schedule = await call.control.schedules.change(
+    schedule = await call.service(Schedules).change(
         _id(call), patch, by=call.caller.name, if_version=wanted_version(call)
     )
     return await _reply(call, schedule)
@@ -137,7 +137,7 @@ async def change(call: Call) -> Reply:
 
 def _move(status: ScheduleStatus) -> Handler:
     async def handle(call: Call) -> Reply:
-        schedule = await call.control.schedules.move(
+        schedule = await call.service(Schedules).move(
             _id(call), status, by=call.caller.name, if_version=wanted_version(call)
         )
         return await _reply(call, schedule)
@@ -146,7 +146,7 @@ def _move(status: ScheduleStatus) -> Handler:
 
 
 async def remove(call: Call) -> Reply:
-    schedule = await call.control.schedules.remove(
+    schedule = await call.service(Schedules).remove(
         _id(call), by=call.caller.name, if_version=wanted_version(call)
     )
     return await _reply(call, schedule)
@@ -154,13 +154,13 @@ async def remove(call: Call) -> Reply:
 
 async def run(call: Call) -> FiringView:
     request: RunRequest = call.body
-    fired = await call.control.schedules.run(_id(call), force=request.force, by=call.caller.name)
+    fired = await call.service(Schedules).run(_id(call), force=request.force, by=call.caller.name)
     return FiringView.of(fired)
 
 
 async def fill_back(call: Call) -> BackfillReply:
     request: BackfillRequest = call.body
-    firings, already = await call.control.schedules.fill_back(
+    firings, already = await call.service(Schedules).fill_back(
         _id(call),
         seconds_of(request.since),
         seconds_of(request.until),
@@ -172,14 +172,16 @@ async def fill_back(call: Call) -> BackfillReply:
 
 async def upcoming(call: Call) -> DuePage:
     query: NextQuery = call.query
-    found = await call.control.schedules.upcoming(_id(call), after=_after(query), count=query.count)
+    found = await call.service(Schedules).upcoming(
+        _id(call), after=_after(query), count=query.count
+    )
     return _due_page(found)
 
 
 async def preview(call: Call) -> DuePage:
     query: PreviewQuery = call.query
     return _due_page(
-        call.control.schedules.preview(
+        call.service(Schedules).preview(
             rule_of_preview(query), after=_after(query), count=query.count
         )
     )
@@ -188,7 +190,7 @@ async def preview(call: Call) -> DuePage:
 async def history(call: Call) -> FiringPage:
     query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
-    found = await call.control.schedules.history(_id(call), after=after, limit=query.limit + 1)
+    found = await call.service(Schedules).history(_id(call), after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return FiringPage(
         items=_firings(page), next_cursor=page[-1].id if len(found) > len(page) else None
@@ -196,9 +198,9 @@ async def history(call: Call) -> FiringPage:
 
 
 async def explain(call: Call) -> ScheduleExplanation:
-    schedule, summary, reasons = await call.control.schedules.explain(_id(call))
+    schedule, summary, reasons = await call.service(Schedules).explain(_id(call))
     return ScheduleExplanation.of(
-        schedule, summary, reasons, call.control.schedules.next_at(schedule)
+        schedule, summary, reasons, call.service(Schedules).next_at(schedule)
     )
 
 
@@ -244,11 +246,11 @@ def _id(call: Call) -> str:
 
 
 def _view(call: Call, schedule: Schedule, running: Sequence[str]) -> ScheduleView:
-    return ScheduleView.of(schedule, call.control.schedules.next_at(schedule), running)
+    return ScheduleView.of(schedule, call.service(Schedules).next_at(schedule), running)
 
 
 async def _reply(call: Call, schedule: Schedule, *, created: bool = False) -> Reply:
-    running = await call.control.schedules.running(schedule)
+    running = await call.service(Schedules).running(schedule)
     return tagged(
         call,
         _view(call, schedule, running),

@@ -14,6 +14,7 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
+from crawlfleet.features.secrets.service import Secrets
 from crawlfleet.features.secrets.views import SecretPage, SecretView
 from crawlfleet.model.secret import SecretRequest
 
@@ -30,7 +31,7 @@ _EXAMPLE: Final = {
 async def find(call: Call) -> SecretPage:
     query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
-    found = await call.control.vault.page(_project(call), after=after, limit=query.limit + 1)
+    found = await call.service(Secrets).page(_project(call), after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return SecretPage(
         items=[SecretView.of(each) for each in page],
@@ -39,7 +40,7 @@ async def find(call: Call) -> SecretPage:
 
 
 async def keep(call: Call) -> Reply:
-    secret = await call.control.vault.keep(_project(call), call.body, by=call.caller.name)
+    secret = await call.service(Secrets).keep(_project(call), call.body, by=call.caller.name)
     is_new = secret.created_at == secret.updated_at
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     return Reply(body=SecretView.of(secret), status=status)
@@ -48,7 +49,7 @@ async def keep(call: Call) -> Reply:
 async def remove(call: Call) -> SecretView:
     name = check_id("secret", call.path["secret_id"])
     return SecretView.of(
-        await call.control.vault.remove(
+        await call.service(Secrets).remove(
             _project(call), name, by=call.caller.name, if_version=wanted_version(call)
         )
     )

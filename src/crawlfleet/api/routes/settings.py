@@ -5,6 +5,7 @@ from typing import Any, Final
 from crawlfleet import config
 from crawlfleet.api.examples import projects as examples
 from crawlfleet.api.http.routing import ADMINS, Call, Example, Route, Scope
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.model.admin_requests import SettingPage, SettingView
 from crawlfleet.telemetry import mask_secrets
 
@@ -16,13 +17,13 @@ async def find(call: Call) -> SettingPage:
 
 
 def _view(call: Call, setting: config.Setting) -> SettingView:
-    value: Any = call.control.settings
+    value: Any = call.service(ThisMaster).settings
     for part in setting.name.split("."):
         value = getattr(value, part)
     return SettingView(
         name=setting.name,
         value=mask_secrets({setting.name: value})[setting.name],
-        origin=call.control.origins.get(setting.name, config.DEFAULT),
+        origin=call.service(ThisMaster).origins.get(setting.name, config.DEFAULT),
         default=setting.default,
         description=setting.description,
     )

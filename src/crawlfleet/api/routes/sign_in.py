@@ -19,7 +19,9 @@ from crawlfleet.api.http.routing import (
     Scope,
 )
 from crawlfleet.control.access.keys import Principal
+from crawlfleet.control.access.sign_ins import SignIns
 from crawlfleet.control.access.tokens import csrf_token
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.views.access import SessionLink, SessionView, SignInRequest
 from crawlfleet.views.fields import instant, moment
 
@@ -29,8 +31,8 @@ async def open_session(call: Call) -> Reply:
     if (body.key is None) is (body.link is None):
         raise invalid("key", "is needed, or else `link`", "send one of the two")
     async with call.sign_in(key=body.key, link=body.link) as known:
-        caller, secret = await call.control.sign_ins.open(known, link=body.link)
-    lasts_s = (call.control.sign_ins.expiry_of(caller) or 0.0) - call.control.wall()
+        caller, secret = await call.service(SignIns).open(known, link=body.link)
+    lasts_s = (call.service(SignIns).expiry_of(caller) or 0.0) - call.service(ThisMaster).wall()
     return Reply(
         body=_view(call, caller),
         status=HTTPStatus.CREATED,
@@ -48,14 +50,14 @@ async def get_session(call: Call) -> Reply:
 
 async def close_session(call: Call) -> Reply:
     if call.caller.session_hash:
-        await call.control.sign_ins.close(call.caller)
+        await call.service(SignIns).close(call.caller)
     gone = cookie("", lasts_s=0.0, secure=call.is_secure)
     ended = msgspec.structs.replace(_view(call, call.caller), csrf="", expires_at=None)
     return Reply(body=ended, headers={"Set-Cookie": gone, **NOT_KEPT})
 
 
 async def create_link(call: Call) -> Reply:
-    link, token = await call.control.sign_ins.make_link(call.caller)
+    link, token = await call.service(SignIns).make_link(call.caller)
     made = SessionLink(
         path=f"/open#{token}", token=token, expires_at=moment(link.expires_at or link.created_at)
     )
@@ -67,7 +69,7 @@ def _view(call: Call, caller: Principal) -> SessionView:
         name=caller.name,
         role=str(caller.role),
         projects=None if caller.project_id is None else (caller.project_id,),
-        expires_at=instant(call.control.sign_ins.expiry_of(caller)),
+        expires_at=instant(call.service(SignIns).expiry_of(caller)),
         csrf=csrf_token(caller.session_hash) if caller.session_hash else "",
     )
 

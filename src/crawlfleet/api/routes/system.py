@@ -6,6 +6,9 @@ from typing import Final
 from crawlfleet import __version__
 from crawlfleet.api.examples import tasks
 from crawlfleet.api.http.routing import ANYONE, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.control.state.fleet_state import FleetState
+from crawlfleet.control.tasks.queries import TaskQueries
+from crawlfleet.control.this_master import ThisMaster
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.views.status import FleetStatus, Liveness
@@ -16,14 +19,19 @@ async def healthz(call: Call) -> Liveness:
 
 
 async def readyz(call: Call) -> Reply:
-    if why := await call.control.state.trouble():
+    if why := await call.service(FleetState).trouble():
         return _not_ready(why)
     try:
-        now = await call.control.leadership()
+        now = await call.service(ThisMaster).leadership()
     except StoreUnavailable as error:
         return _not_ready(str(error))
     return Reply(
-        body=Liveness(status="ready", leader=call.control.leads, epoch=now.epoch, led_by=now.leader)
+        body=Liveness(
+            status="ready",
+            leader=call.service(ThisMaster).leads,
+            epoch=now.epoch,
+            led_by=now.leader,
+        )
     )
 
 
@@ -34,19 +42,19 @@ def _not_ready(reason: str) -> Reply:
 
 
 async def status(call: Call) -> FleetStatus:
-    totals = await call.control.queries.totals(call.project_id)
-    now = await call.control.leadership()
+    totals = await call.service(TaskQueries).totals(call.project_id)
+    now = await call.service(ThisMaster).leadership()
     return FleetStatus(
         version=__version__,
         epoch=now.epoch,
         totals=totals,
-        leader=call.control.leads,
+        leader=call.service(ThisMaster).leads,
         led_by=now.leader,
     )
 
 
 async def statistics(call: Call) -> Statistics:
-    return await call.control.queries.statistics(call.project_id)
+    return await call.service(TaskQueries).statistics(call.project_id)
 
 
 ROUTES: Final = (

@@ -18,7 +18,7 @@ from crawlfleet.api.http.routing import (
     Route,
     Scope,
 )
-from crawlfleet.control.tasks.orders import OrderOutcome
+from crawlfleet.control.tasks.orders import OrderOutcome, TaskOrders
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import NotFound
 from crawlfleet.model.admin_requests import DeadLetterRequest
@@ -85,7 +85,7 @@ _MANY_DETAILS: Final = (
 
 def _one(verb: Verb) -> Handler:
     async def handle(call: Call) -> Reply:
-        task = await call.control.orders.carry_out_one(
+        task = await call.service(TaskOrders).carry_out_one(
             _order(verb, call),
             check_id("task", call.path["task_id"]),
             if_version=wanted_version(call),
@@ -114,7 +114,7 @@ async def carry_out_many(
     filter = restricted(filter_of(request.filter), call.project_id)
     if filter is None:
         return _summary([], None)
-    outcomes, cursor = await call.control.orders.carry_out_where(
+    outcomes, cursor = await call.service(TaskOrders).carry_out_where(
         order, filter, after=check_cursor(request.cursor), limit=request.limit
     )
     return _summary(outcomes, cursor)
@@ -136,7 +136,7 @@ async def _by_ids(call: Call, order: TaskOrder, ids: Sequence[str]) -> list[Orde
             "ids", f"has {len(ids)} entries", f"send 1 to {MAX_BATCH} ids at once", len(ids)
         )
     nobody = [id for id in ids if not is_id(id)]
-    outcomes = await call.control.orders.carry_out(order, [id for id in ids if is_id(id)])
+    outcomes = await call.service(TaskOrders).carry_out(order, [id for id in ids if is_id(id)])
     return outcomes + [
         OrderOutcome(task_id=id[:100], refusal=NotFound("task", id[:100])) for id in nobody
     ]

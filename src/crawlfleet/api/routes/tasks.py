@@ -19,8 +19,11 @@ from crawlfleet.api.http.parameters import (
 )
 from crawlfleet.api.http.problems import MalformedBody, problem, problem_of
 from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
-from crawlfleet.control.events.stream import EventFilter
-from crawlfleet.control.tasks.service import Submission
+from crawlfleet.control.access.clusters import Clusters
+from crawlfleet.control.events.stream import EventFilter, Events
+from crawlfleet.control.logs.executions import Logs
+from crawlfleet.control.tasks.queries import TaskQueries
+from crawlfleet.control.tasks.service import Submission, Tasks
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
@@ -83,7 +86,7 @@ async def create(call: Call) -> Reply:
     request = in_scope(call, call.body)
     if isinstance(request, FieldProblem):
         raise InvalidRequest([request])
-    return _receipt(await call.control.tasks.submit(request, by=call.caller.name))
+    return _receipt(await call.service(Tasks).submit(request, by=call.caller.name))
 
 
 async def create_batch(call: Call) -> BatchReply:
@@ -96,7 +99,7 @@ async def create_batch(call: Call) -> BatchReply:
             len(items),
         )
     requests = [in_scope(call, _decoded(item)) for item in items]
-    outcomes = await call.control.tasks.submit_batch(requests, by=call.caller.name)
+    outcomes = await call.service(Tasks).submit_batch(requests, by=call.caller.name)
     return BatchReply(
         items=[_item(outcome) for outcome in outcomes],
         deduplicated=sum(outcome.deduplicated for outcome in outcomes),
@@ -120,7 +123,7 @@ async def find(call: Call) -> TaskPage:
     )
     if filter is None:
         return TaskPage(items=[], next_cursor=None)
-    tasks, cursor = await call.control.queries.find_tasks(
+    tasks, cursor = await call.service(TaskQueries).find_tasks(
         filter,
         after=check_cursor(query.cursor),
         limit=query.limit,
@@ -131,41 +134,41 @@ async def find(call: Call) -> TaskPage:
 
 
 async def get(call: Call) -> Reply:
-    task = await call.control.tasks.wait(_id(call), call.query.wait)
+    task = await call.service(Tasks).wait(_id(call), call.query.wait)
     if task.is_parent:
-        shards = await call.control.queries.shards(task.id)
-        progress = None if task.status in TERMINAL else call.control.logs.sum_up(task.id, shards)
+        shards = await call.service(TaskQueries).shards(task.id)
+        progress = None if task.status in TERMINAL else call.service(Logs).sum_up(task.id, shards)
         view = TaskView.of(task, progress, shards)
         return tagged(call, view, task.version, volatile=task.status not in TERMINAL)
-    progress = call.control.logs.progress(task.execution_id)
+    progress = call.service(Logs).progress(task.execution_id)
     view = TaskView.of(task, progress)
     return tagged(call, view, task.version, volatile=progress is not None)
 
 
 async def executions(call: Call) -> ExecutionPage:
-    attempts = await call.control.queries.executions(_id(call))
-    progress = call.control.logs.progress
+    attempts = await call.service(TaskQueries).executions(_id(call))
+    progress = call.service(Logs).progress
     items = [ExecutionView.of(each, progress(each.id)) for each in attempts]
     return ExecutionPage(items=items, next_cursor=None)
 
 
 async def events(call: Call) -> EventPage:
     query: EventQuery = call.query
-    task = await call.control.tasks.get(_id(call))
-    found, cursor = await call.control.events.find(
+    task = await call.service(Tasks).get(_id(call))
+    found, cursor = await call.service(Events).find(
         EventFilter(subject=task.id), after=query.after, limit=query.limit
     )
     return EventPage(items=[EventView.of(each) for each in found], next_cursor=cursor)
 
 
 async def explain(call: Call) -> TaskExplanation:
-    control, own = call.control, call.project_id
-    hidden = None if own is None else control.clusters.hidden_from(own)
-    return await control.queries.explain(_id(call), hidden=hidden)
+    own = call.project_id
+    hidden = None if own is None else call.service(Clusters).hidden_from(own)
+    return await call.service(TaskQueries).explain(_id(call), hidden=hidden)
 
 
 async def clone(call: Call) -> Reply:
-    return _receipt(await call.control.tasks.clone(_id(call), call.body, by=call.caller.name))
+    return _receipt(await call.service(Tasks).clone(_id(call), call.body, by=call.caller.name))
 
 
 def in_scope(call: Call, request: TaskRequest | FieldProblem) -> TaskRequest | FieldProblem:

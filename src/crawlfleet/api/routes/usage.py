@@ -8,6 +8,8 @@ import msgspec
 from crawlfleet.api.examples import quotas as examples
 from crawlfleet.api.http.parameters import invalid, seconds_of
 from crawlfleet.api.http.routing import READERS, Call, Example, Route, Scope
+from crawlfleet.control.this_master import ThisMaster
+from crawlfleet.control.usage import UsageMeter
 from crawlfleet.core.usage import in_all
 from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
 from crawlfleet.views.fields import moment
@@ -36,7 +38,7 @@ class UsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 async def report(call: Call) -> UsageReport:
     query: UsageQuery = call.query
     step_s = STEP_S[query.step]
-    until = call.control.now() if query.until is None else seconds_of(query.until)
+    until = call.service(ThisMaster).now() if query.until is None else seconds_of(query.until)
     since = until - USUAL_S[query.step] if query.since is None else seconds_of(query.since)
     begin = max(since, 0.0) // step_s * step_s
     if begin >= until:
@@ -51,7 +53,7 @@ async def report(call: Call) -> UsageReport:
     own, wanted = call.project_id, query.project_id
     rows: list[UsageHour] = []
     if own is None or wanted in (None, own):
-        rows = await call.control.metering.report(
+        rows = await call.service(UsageMeter).report(
             since=begin, until=until, step_s=step_s, project_id=wanted if own is None else own
         )
     return UsageReport(

@@ -20,6 +20,7 @@ from crawlfleet.api.http.routing import (
     Scope,
 )
 from crawlfleet.features.webhooks.model import DeliveryStatus, Webhook, WebhookStatus
+from crawlfleet.features.webhooks.service import Webhooks
 from crawlfleet.features.webhooks.views import (
     DeliveryDetails,
     DeliveryPage,
@@ -67,7 +68,7 @@ async def find(call: Call) -> WebhookPage:
     own = call.project_id
     if own is not None and query.project_id not in (None, own):
         return WebhookPage(items=[], next_cursor=None)
-    found = await call.control.telling.webhooks.page(
+    found = await call.service(Webhooks).page(
         after=after,
         limit=query.limit + 1,
         project_id=query.project_id if own is None else own,
@@ -92,7 +93,7 @@ async def create(call: Call) -> Reply:
         )
     if own is not None:
         request = msgspec.structs.replace(request, project_id=own)
-    webhook, secret = await call.control.telling.webhooks.create(request, by=call.caller.name)
+    webhook, secret = await call.service(Webhooks).create(request, by=call.caller.name)
     return Reply(
         body=NewWebhook(webhook=WebhookView.of(webhook), secret=secret),
         status=HTTPStatus.CREATED if secret else HTTPStatus.OK,
@@ -101,13 +102,13 @@ async def create(call: Call) -> Reply:
 
 
 async def get(call: Call) -> Reply:
-    webhook = await call.control.telling.webhooks.get(_id(call))
-    counts = await call.control.telling.webhooks.counts(webhook.id)
+    webhook = await call.service(Webhooks).get(_id(call))
+    counts = await call.service(Webhooks).counts(webhook.id)
     return tagged(call, WebhookDetails.with_counts(webhook, counts), webhook.version, volatile=True)
 
 
 async def change(call: Call) -> Reply:
-    webhook = await call.control.telling.webhooks.change(
+    webhook = await call.service(Webhooks).change(
         _id(call), call.body, by=call.caller.name, if_version=wanted_version(call)
     )
     return _reply(call, webhook)
@@ -115,7 +116,7 @@ async def change(call: Call) -> Reply:
 
 def _move(status: WebhookStatus) -> Handler:
     async def handle(call: Call) -> Reply:
-        webhook = await call.control.telling.webhooks.move(
+        webhook = await call.service(Webhooks).move(
             _id(call), status, by=call.caller.name, if_version=wanted_version(call)
         )
         return _reply(call, webhook)
@@ -124,21 +125,21 @@ def _move(status: WebhookStatus) -> Handler:
 
 
 async def rotate(call: Call) -> Reply:
-    webhook, secret = await call.control.telling.webhooks.rotate(
+    webhook, secret = await call.service(Webhooks).rotate(
         _id(call), grace_s=call.body.grace_s, by=call.caller.name
     )
     return Reply(body=NewWebhook(webhook=WebhookView.of(webhook), secret=secret), headers=NOT_KEPT)
 
 
 async def remove(call: Call) -> Reply:
-    webhook = await call.control.telling.webhooks.remove(
+    webhook = await call.service(Webhooks).remove(
         _id(call), by=call.caller.name, if_version=wanted_version(call)
     )
     return _reply(call, webhook)
 
 
 async def test(call: Call) -> WebhookTest:
-    sent = await call.control.telling.webhooks.test(_id(call), by=call.caller.name)
+    sent = await call.service(Webhooks).test(_id(call), by=call.caller.name)
     return WebhookTest(
         delivered=sent.delivered, status=sent.status, error=sent.error, elapsed_s=sent.elapsed_s
     )
@@ -148,7 +149,7 @@ async def list_deliveries(call: Call) -> DeliveryPage:
     query: DeliveryQuery = call.query
     after = check_name_cursor(query.cursor)
     status = None if query.status is msgspec.UNSET else DeliveryStatus(query.status)
-    found = await call.control.telling.webhooks.deliveries(
+    found = await call.service(Webhooks).deliveries(
         _id(call), status, after=after, limit=query.limit + 1
     )
     page = found[: query.limit]
@@ -160,7 +161,7 @@ async def list_deliveries(call: Call) -> DeliveryPage:
 
 async def get_delivery(call: Call) -> DeliveryDetails:
     delivery_id = check_id("delivery", call.path["delivery_id"])
-    return DeliveryDetails.of(await call.control.telling.webhooks.delivery(_id(call), delivery_id))
+    return DeliveryDetails.of(await call.service(Webhooks).delivery(_id(call), delivery_id))
 
 
 async def resend(call: Call) -> ResendReply:
@@ -168,7 +169,7 @@ async def resend(call: Call) -> ResendReply:
     for id in request.ids:
         if not is_id(id):
             raise invalid("ids", "has what is no id", "send ids of deliveries", id[:80])
-    return await call.control.telling.webhooks.resend(_id(call), request.ids, by=call.caller.name)
+    return await call.service(Webhooks).resend(_id(call), request.ids, by=call.caller.name)
 
 
 def _id(call: Call) -> str:

@@ -11,6 +11,7 @@ from crawlfleet.api.http.routing import OPERATORS, READERS, Call, Example, Reply
 from crawlfleet.features.workflows.model import Run
 from crawlfleet.features.workflows.rules.document import schema
 from crawlfleet.features.workflows.rules.validation import ordered
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.features.workflows.views import (
     RunView,
     StartRequest,
@@ -49,7 +50,7 @@ async def find(call: Call) -> WorkflowPage:
     own = call.project_id
     if own is not None and query.project_id not in (None, own):
         return WorkflowPage(items=[], next_cursor=None)
-    found = await call.control.workflows.find(
+    found = await call.service(Workflows).find(
         project_id=own if own is not None else query.project_id,
         name=query.name,
         after=after,
@@ -64,7 +65,7 @@ async def find(call: Call) -> WorkflowPage:
 
 async def save(call: Call) -> Reply:
     request: WorkflowRequest = call.body
-    workflow, created = await call.control.workflows.save(
+    workflow, created = await call.service(Workflows).save(
         bytes(request.document), by=call.caller.name, project_id=call.project_id
     )
     return Reply(
@@ -76,7 +77,7 @@ async def save(call: Call) -> Reply:
 
 async def validate(call: Call) -> Validation:
     request: WorkflowRequest = call.body
-    document, problems = await call.control.workflows.check(
+    document, problems = await call.service(Workflows).check(
         bytes(request.document), project_id=call.project_id
     )
     return Validation(
@@ -92,10 +93,10 @@ async def validate(call: Call) -> Validation:
 
 async def submit(call: Call) -> Reply:
     request: SubmitRequest = call.body
-    workflow, _ = await call.control.workflows.save(
+    workflow, _ = await call.service(Workflows).save(
         bytes(request.document), by=call.caller.name, project_id=call.project_id
     )
-    run, created = await call.control.workflows.start(
+    run, created = await call.service(Workflows).start(
         workflow.id,
         request.parameters,
         by=call.caller.name,
@@ -108,7 +109,7 @@ async def submit(call: Call) -> Reply:
 
 async def start(call: Call) -> Reply:
     request: StartRequest = call.body
-    run, created = await call.control.workflows.start(
+    run, created = await call.service(Workflows).start(
         _id(call),
         request.parameters,
         by=call.caller.name,
@@ -128,12 +129,12 @@ def _started(run: Run, created: bool) -> Reply:
 
 
 async def get(call: Call) -> WorkflowView:
-    return WorkflowView.of(await call.control.workflows.get(_id(call)))
+    return WorkflowView.of(await call.service(Workflows).get(_id(call)))
 
 
 async def document(call: Call) -> VersionView:
     query: WorkflowVersionQuery = call.query
-    version = await call.control.workflows.version(_id(call), query.version or None)
+    version = await call.service(Workflows).version(_id(call), query.version or None)
     return VersionView.of(version, whole=True)
 
 
@@ -146,7 +147,7 @@ async def versions(call: Call) -> VersionPage:
                 "cursor", "is not a cursor", "send the next_cursor of the page before", query.cursor
             )
         below = int(query.cursor)
-    found = await call.control.workflows.versions(_id(call), below=below, limit=query.limit + 1)
+    found = await call.service(Workflows).versions(_id(call), below=below, limit=query.limit + 1)
     page = found[: query.limit]
     return VersionPage(
         items=[VersionView.of(each, whole=False) for each in page],

@@ -1,4 +1,4 @@
-"""Who asks: the part of the control plane that knows people and programs by their secrets."""
+"""Authentication: the people, programs and nodes that a secret belongs to."""
 
 from collections.abc import Callable
 
@@ -9,30 +9,31 @@ from crawlfleet.errors import Unauthenticated
 
 
 class Authentication:
-    """Asks the keys of this master, and looks again before it refuses anybody."""
+    """Asks the keys of this master, and catches up with other masters before it refuses."""
 
-    keys: Keys
-    sign_ins: SignIns
-    _following: MasterFollower
+    def __init__(self, *, keys: Keys, sign_ins: SignIns, follower: MasterFollower) -> None:
+        self._keys = keys
+        self._sign_ins = sign_ins
+        self._follower = follower
 
     async def authenticate(self, secret: str, *, address: str = "") -> Principal:
-        """Who holds this secret, also if another master gave it away a moment ago.
+        """Return the holder of a secret, also if another master gave it away a moment ago.
 
-        Raises `Unauthenticated` if nobody does (any more). With an address the use is remembered.
+        Raises `Unauthenticated` if there is none (any more). With an address the use is remembered.
         """
-        return await self._known(lambda: self.keys.authenticate(secret, address=address))
+        return await self._known(lambda: self._keys.authenticate(secret, address=address))
 
     async def authenticate_session(self, secret: str, *, address: str = "") -> Principal:
-        """The same for the secret of a browser's session."""
-        return await self._known(lambda: self.sign_ins.authenticate(secret, address=address))
+        """Return the holder of the secret of a browser's session, as `authenticate` does."""
+        return await self._known(lambda: self._sign_ins.authenticate(secret, address=address))
 
     async def authenticate_link(self, secret: str) -> Principal:
-        """The same for what stands behind the `#` of a link."""
-        return await self._known(lambda: self.sign_ins.authenticate_link(secret))
+        """Return the maker of a link by what stands behind its `#`, as `authenticate` does."""
+        return await self._known(lambda: self._sign_ins.authenticate_link(secret))
 
     async def _known(self, authenticate: Callable[[], Principal]) -> Principal:
         try:
             return authenticate()
         except Unauthenticated:
-            await self._following.look()
+            await self._follower.look()
             return authenticate()

@@ -6,13 +6,12 @@ from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.state.if_version import accept, expect_version, has_changed
 from crawlfleet.core.access import projects
 from crawlfleet.errors import Conflict, NotFound
-from crawlfleet.model.admin_requests import ProjectPatch, ProjectRequest
+from crawlfleet.model.admin_requests import ProjectPatch, ProjectRequest, QuotaPatch
 from crawlfleet.model.change import Change
 from crawlfleet.model.project import Project, ProjectStatus
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
-from crawlfleet.views.quotas import QuotaPatch
 
 Counts = dict[TaskStatus, int]
 

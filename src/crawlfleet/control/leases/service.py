@@ -14,7 +14,7 @@ import msgspec
 
 from crawlfleet.control.leases.execution_orders import ExecutionOrders
 from crawlfleet.control.leases.prewarming import Prewarming
-from crawlfleet.control.measuring import MAX_WAIT_S, SHORT_WAIT_S, Measurement
+from crawlfleet.control.quality import MAX_WAIT_S, SHORT_WAIT_S, Measurement
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.quality.recording import QualityRecord
 from crawlfleet.core.tasks import attempts

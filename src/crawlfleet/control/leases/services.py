@@ -39,7 +39,7 @@ Handler = Callable[[ServiceCall], Awaitable[ServiceResponse]]
 NodeHandler = Callable[[NodeCall], Awaitable[ServiceResponse]]
 
 
-class Services:
+class NodeServices:
     """Finds the service that a request names, and has it answer."""
 
     def __init__(self, fence: Fence) -> None:

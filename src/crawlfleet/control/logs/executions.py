@@ -7,7 +7,7 @@ cannot be written delays no task.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -19,10 +19,8 @@ from crawlfleet.core.logs.notebook import left_out_line, levels_from, trim
 from crawlfleet.core.logs.search import ALL, LineFilter
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.errors import NotFound
-from crawlfleet.features.webhooks.progress_events import ProgressEvents
 from crawlfleet.model.crawl.frontier import FrontierCounts
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
-from crawlfleet.model.settings import WebhookSettings
 from crawlfleet.model.task import LIVE_EXECUTION, Execution, Shard
 from crawlfleet.model.wire.node_protocol import Note, NoteBatch, NoteReply
 from crawlfleet.ports.store import Store
@@ -46,6 +44,8 @@ TURN_S: Final = 0.02
 MAX_FOLLOWED_S: Final = 900.0
 """Then a follower has to come back, and show that its key is still good."""
 
+ProgressHearer = Callable[[Sequence[tuple[str, Progress]]], Awaitable[None]]
+
 
 class LogNews(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that are new, perhaps none, and whether they were the last."""
@@ -64,11 +64,9 @@ class Logs:
         store: Store,
         state: FleetState,
         system: System,
-        settings: WebhookSettings,
-        counts: Callable[[str], FrontierCounts | None] = lambda _: None,
     ) -> None:
-        """`counts` are those of a crawl that several tasks work for."""
-        self._counts = counts
+        self._counts: Callable[[str], FrontierCounts | None] = lambda _: None
+        self._progress_hearers: list[ProgressHearer] = []
         self._store = store
         self._state = state
         self._system = system
@@ -79,13 +77,14 @@ class Logs:
         self._places = FollowerSlots("logs")
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._dismissed = False
-        self._headway = ProgressEvents(
-            store=store,
-            state=state,
-            system=system,
-            every_s=settings.progress_s,
-            sum_up=self.sum_up,
-        )
+
+    def count_pages_by(self, counts: Callable[[str], FrontierCounts | None]) -> None:
+        """Ask `counts` how far the crawls have got that several tasks work for."""
+        self._counts = counts
+
+    def on_progress(self, hear: ProgressHearer) -> None:
+        """Call `hear` with the progress that nodes report, by execution."""
+        self._progress_hearers.append(hear)
 
     async def take(self, node_id: str, batch: NoteBatch) -> NoteReply:
         """Keep the notes of the node's own executions; the same again changes nothing."""
@@ -110,7 +109,8 @@ class Logs:
             for part in parts:
                 self._wake(part.execution_id)
         if moved:
-            await self._headway.note(moved)
+            for hear in self._progress_hearers:
+                await hear(moved)
         return NoteReply(stale=tuple(stale))
 
     def progress(self, execution_id: str | None) -> Progress | None:

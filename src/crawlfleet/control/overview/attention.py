@@ -33,16 +33,19 @@ class Attention:
         state: FleetState,
         system: System,
         rules: PlacementRules,
-        figures: Callable[[Task], CrawlFigures | None],
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`figures` are those of a running crawl, `disk_free` the free share of our disk."""
+        """`disk_free` is the free share of the disk with the master's data."""
         self._store = store
         self._state = state
         self._system = system
         self._rules = rules
-        self._figures = figures
+        self._figures: Callable[[Task], CrawlFigures | None] = lambda _: None
         self._disk_free = disk_free
+
+    def take_figures_from(self, figures: Callable[[Task], CrawlFigures | None]) -> None:
+        """Ask `figures` what a running crawl has measured."""
+        self._figures = figures
 
     async def find(self, project_id: str | None = None) -> tuple[Concern, ...]:
         """What ought to be looked at, in the fleet or among the tasks of one project."""

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from crawlfleet.features.schedules.model import Firing, Outcome
 from crawlfleet.model.change import Change
 from crawlfleet.model.quality import MeasuredRun, Verdict
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, Execution, TaskStatus
@@ -99,8 +98,6 @@ class Counters:
         self.totals: Counter[Happening] = Counter()
         self.failures: Counter[ErrorClass] = Counter()
         """Attempts that did not succeed, whether or not they were tried again."""
-        self.firings: Counter[Outcome] = Counter()
-        """What became of due instants; several that came to one firing are one."""
         self.verdicts: Counter[Verdict] = Counter()
         """Of tasks with expectations that ended."""
         self.commit_s = Distribution(DURATIONS_S)
@@ -140,7 +137,6 @@ class Counters:
             self.failures[error_class] += count
 
     def _count_seldom(self, change: Change) -> None:
-        self.firings.update(firing.outcome for firing in change.of(Firing))
         self.verdicts.update(each.verdict for each in change.of(MeasuredRun) if each.version == 1)
 
     def _count_work(self, execution: Execution) -> None:

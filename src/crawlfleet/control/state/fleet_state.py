@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from crawlfleet.control.openings import Index
 from crawlfleet.control.state.audit_trail import current_trail
 from crawlfleet.control.state.backlogs import Backlogs
 from crawlfleet.control.state.counters import Counters
-from crawlfleet.control.state.gate import RetryGate
 from crawlfleet.control.state.holdings import Holdings
 from crawlfleet.control.state.if_version import has_changed
 from crawlfleet.control.state.keyring import Keyring
@@ -26,7 +26,7 @@ from crawlfleet.control.state.nodes_due import NodesDue
 from crawlfleet.control.state.pending import PendingTasks
 from crawlfleet.control.state.recent_events import RecentEvents
 from crawlfleet.control.state.refresh import ChangeTracker, Refresh, ids_of, is_newer, lease_of
-from crawlfleet.control.state.schedule_index import ScheduleIndex
+from crawlfleet.control.state.retry_gate import RetryGate
 from crawlfleet.control.state.signals import Signals
 from crawlfleet.control.state.time_limits import TimeLimits
 from crawlfleet.core.placement.fleet import Fleet
@@ -35,9 +35,6 @@ from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.core.usage import counted
 from crawlfleet.errors import InvalidRequest, LeadershipLost, StoreUnavailable
-from crawlfleet.features.schedules.model import Schedule
-from crawlfleet.features.schedules.table import kept_schedules
-from crawlfleet.features.workflows.model import Run
 from crawlfleet.model.change import Change
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -85,6 +82,8 @@ class FleetState:
         self.recent_events = RecentEvents()
         self.assigning = asyncio.Lock()
         """Held from looking at what is free until it is taken: by one at a time."""
+        self.indexes: list[Index] = []
+        """Rows of features that are held in memory beside those of the kernel."""
         self._clear()
 
     def _clear(self) -> None:
@@ -109,7 +108,8 @@ class FleetState:
         self.time_limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.nodes_due = NodesDue(wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
-        self.schedule_index = ScheduleIndex(wake=self.signals.schedules.set)
+        for index in self.indexes:
+            index.clear()
 
     async def load(self) -> None:
         """Read the living part of the store; the copy is replaced in one step at the end.
@@ -120,7 +120,8 @@ class FleetState:
         await store.verify()
         position = (await store.commit([])).last_seq
         clusters, nodes = await store.find(CLUSTERS.where()), await store.nodes()
-        projects, schedules = await store.find(PROJECTS.where()), await store.find(kept_schedules())
+        projects = await store.find(PROJECTS.where())
+        others = [row for index in self.indexes for row in await index.read()]
         spent = await store.find(
             usage_between(since=self._system.now() // DAY_S * DAY_S, until=inf)
         )
@@ -136,7 +137,7 @@ class FleetState:
         self.position.begin(position)
         self.take(
             Change(
-                rows=(*projects, *clusters, *keys, *schedules),
+                rows=(*projects, *clusters, *keys, *others),
                 nodes=tuple(nodes),
                 sessions=tuple(timed),
                 usage=tuple(spent),
@@ -413,14 +414,13 @@ class FleetState:
             self.tracker.add(ids_of(change))
         if change.rows or change.nodes or change.sessions:
             self._take_fleet(change)
-        if schedules := change.of(Schedule):
-            self.schedule_index.put(schedules)
+        if change.rows:
+            for index in self.indexes:
+                index.take(change)
         if change.executions:
             self._take_executions(change)
         for task in change.tasks:
             self._put_task(task)
-        if runs := change.of(Run):
-            self.signals.ended.publish_runs(runs)
         if change.usage:
             self.tenancy.spend(change.usage)
 

@@ -104,7 +104,7 @@ class MasterFollower:
         tasks: dict[str, None] = {}
         executions: dict[str, None] = {}
         nodes: dict[str, None] = {}
-        schedules: dict[str, None] = {}
+        of_features: dict[str, dict[str, None]] = {}
         kinds: set[str] = set()
         for event in events:
             kind = event.kind.partition(".")[0]
@@ -120,10 +120,10 @@ class MasterFollower:
                 executions[event.subject] = None
             elif kind == "node":
                 nodes[event.subject] = None
-            elif kind == "schedule":
-                schedules[event.subject] = None
             elif kind == "breaker":
                 self._state.gate.breakers.hear(event)
+            else:
+                of_features.setdefault(kind, {})[event.subject] = None
         refresh = self._state.refresh
         if "key" in kinds:
             await refresh.keys()
@@ -131,7 +131,8 @@ class MasterFollower:
             await refresh.projects()
         if "cluster" in kinds:
             await refresh.clusters()
-        await refresh.schedules([*schedules])
+        for index in self._state.indexes:
+            await refresh.index(index, [*of_features.get(index.subject, ())])
         # Nodes first: an execution belongs to a session that is known by then.
         await refresh.nodes(nodes)
         await refresh.tasks(tasks, executions)

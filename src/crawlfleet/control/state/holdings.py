@@ -4,7 +4,7 @@ Hundreds of leases come and go in one commit, nearly all of one project and with
 to book each would cost the master more than to keep the lease itself.
 """
 
-from crawlfleet.control.state.retry_budgets import RetryBudgets
+from crawlfleet.control.state.retry_gate import RetryBudgets
 from crawlfleet.core.placement.tenancy import Tenancy
 from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.model.resources import Resources

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from crawlfleet.control.openings import Index
 from crawlfleet.core.tasks.lease import Lease
-from crawlfleet.features.schedules.model import Schedule
-from crawlfleet.features.schedules.table import SCHEDULES
 from crawlfleet.model.change import Change
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -31,7 +30,7 @@ TRIES: Final = 8
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 
 
-Row = TypeVar("Row", Project, Cluster, Node, Session, ApiKey, Schedule)
+Row = TypeVar("Row", Project, Cluster, Node, Session, ApiKey)
 
 
 class ConcurrentChanges:
@@ -168,11 +167,10 @@ class Refresh:
         """All clusters."""
         self._state.take(Change(rows=tuple(await self._store.find(CLUSTERS.where()))))
 
-    async def schedules(self, schedule_ids: Sequence[str]) -> None:
-        """These schedules."""
-        if schedule_ids:
-            found = await self._store.get_many(SCHEDULES, schedule_ids)
-            self._state.take(Change(rows=tuple(found)))
+    async def index(self, index: Index, ids: Sequence[str]) -> None:
+        """These rows of a feature."""
+        if ids:
+            self._state.take(Change(rows=tuple(await index.read(ids))))
 
     async def refused(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
         """What stood in the way of changes because somebody else was faster."""
@@ -201,7 +199,8 @@ class Refresh:
             await self.projects()
         if any(change.of(Cluster) for change, _ in behind):
             await self.clusters()
-        await self.schedules([each.id for change, _ in behind for each in change.of(Schedule)])
+        for index in self._state.indexes:
+            await self.index(index, [id for change, _ in behind for id in index.ids_of(change)])
         await self.nodes(nodes)
         await self.tasks(tasks, executions)
 

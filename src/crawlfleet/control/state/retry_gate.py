@@ -1,30 +1,170 @@
-"""The breakers of all targets that fail: learned from tasks, wherever they are reported.
+"""Holds back tasks that are due: because the circuit breaker of their target is open, or because
+the retry budget is used up.
 
-Nothing of it is stored: what a task failed with stands in the task, so that whoever loads the tasks
-that have not ended finds what fails. A task without a target, or whose target has no trouble, costs
-a look into a dictionary. Each project has its own: nobody waits for what another's tasks say.
+Held tasks leave the queue and return when the breaker closes or the budget has room.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
-from crawlfleet.control.state.waiting_lines import HeldTasks
 from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.core.retries import breakers
+from crawlfleet.core.retries.retry_budget import BudgetRules, RetryBudget, in_words
 from crawlfleet.model.breaker import Breaker, BreakerState, Site
 from crawlfleet.model.event import Event
+from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.settings.recovery import BreakerSettings
 from crawlfleet.model.task import LEASED, ErrorClass, Task, TaskStatus
 
-KIND: Final = "breaker "
+RETRIES: Final = "retries "
 MAX_RELEASED: Final = 1000
+BREAKER: Final = "breaker "
 MAX_TARGETS: Final = 10_000
 MAX_TASKS: Final = 1_000
 """Of one target: those whose last failure is known to be counted."""
 NOT_OF_TARGET: Final = frozenset({ErrorClass.LOST, ErrorClass.INVALID})
 """Failures that took no time of the target's: the next may be let through at once."""
 GIVEN_UP: Final = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
+
+
+class HeldTasks:
+    """First come, first served within each reason. A task waits for one thing at a time."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, dict[str, None]] = {}
+        self._reasons: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._reasons)
+
+    def __contains__(self, task_id: str) -> bool:
+        return task_id in self._reasons
+
+    def __iter__(self) -> Iterator[str]:
+        """The reasons for which something waits."""
+        return iter([*self._lines])
+
+    def put(self, reason: str, task_id: str) -> None:
+        """Let a task wait; one that waits for this already keeps its place."""
+        if self._reasons.get(task_id) == reason:
+            return
+        self.forget(task_id)
+        self._reasons[task_id] = reason
+        self._lines.setdefault(reason, {})[task_id] = None
+
+    def forget(self, task_id: str) -> None:
+        """The task waits no longer. May be called twice."""
+        reason = self._reasons.pop(task_id, None)
+        if reason is not None:
+            line = self._lines[reason]
+            del line[task_id]
+            if not line:
+                del self._lines[reason]
+
+    def first(self, reason: str, number: int) -> list[str]:
+        """The first that wait for something; they stay until they are forgotten."""
+        return [*islice(self._lines.get(reason, ()), number)]
+
+    def count(self, reason: str) -> int:
+        return len(self._lines.get(reason, ()))
+
+    def reason_of(self, task_id: str) -> str | None:
+        """What a task waits for."""
+        return self._reasons.get(task_id)
+
+
+class RetryBudgets:
+    """Says which retries may go, and lets those wait that may not."""
+
+    def __init__(self, settings: RecoverySettings, lines: HeldTasks) -> None:
+        self._is_on = settings.retry_budget
+        share, window_s = settings.retry_share, settings.retry_window_s
+        self._rules = BudgetRules(share=share, floor=settings.retry_floor, window_s=window_s)
+        self._fleet_rules = BudgetRules(
+            share=share, floor=settings.fleet_retry_floor, window_s=window_s
+        )
+        self._fleet = RetryBudget(self._fleet_rules)
+        self._projects: dict[str, RetryBudget] = {}
+        self._lines = lines
+        self._granted: set[str] = set()
+        """Let go, and not ready yet."""
+        self._looked_at = 0.0
+        self._tidied_at = 0.0
+
+    def count_first(self, project_id: str, now: float, times: int = 1) -> None:
+        """So many first attempts are made."""
+        if self._is_on:
+            self._fleet.count_first(now, times)
+            self._of(project_id).count_first(now, times)
+            if now - self._tidied_at > self._rules.window_s:
+                self._forget_idle(now)
+
+    def holds_back(self, task: Task, now: float) -> str | None:
+        """What a task has to wait for that is about to become ready; nothing when it may go."""
+        # Who was lost with its node failed at nothing: its retries are bounded otherwise.
+        lost = task.error is not None and task.error.error_class is ErrorClass.LOST
+        if not self._is_on or not task.retry_count or lost:
+            return None
+        if task.id in self._granted:
+            self._granted.discard(task.id)
+            return None
+        reason = RETRIES + task.project_id
+        if not self._lines.count(reason) and self._take(task.project_id, now):
+            return None
+        return reason
+
+    def due(self, now: float) -> list[str]:
+        """Those that may go now; they are let go when they come again."""
+        self._looked_at = now
+        found: list[str] = []
+        waiting = [reason for reason in self._lines if reason.startswith(RETRIES)]
+        # Whoever was first has all that the fleet has left: each time it is another one.
+        turn = int(now / self._rules.slot_s) % len(waiting) if waiting else 0
+        for reason in waiting[turn:] + waiting[:turn]:
+            project_id = reason.removeprefix(RETRIES)
+            for task_id in self._lines.first(reason, MAX_RELEASED):
+                if task_id not in self._granted and not self._take(project_id, now):
+                    break
+                self._granted.add(task_id)
+                found.append(task_id)
+        return found
+
+    def next(self) -> float | None:
+        """When to look again."""
+        if any(reason.startswith(RETRIES) for reason in self._lines):
+            return self._looked_at + self._rules.slot_s
+        return None
+
+    def forget(self, task_id: str) -> None:
+        self._granted.discard(task_id)
+
+    def in_words(self, project_id: str, now: float) -> str:
+        """Why a retry of a project waits."""
+        own = self._of(project_id)
+        if own.left(now) and not self._fleet.left(now):
+            return in_words("the whole fleet", self._fleet, self._fleet_rules)
+        return in_words(f"the project {project_id!r}", own, self._rules)
+
+    def _take(self, project_id: str, now: float) -> bool:
+        own = self._of(project_id)
+        if not own.left(now) or not self._fleet.left(now):
+            return False
+        own.count_retry(now)
+        self._fleet.count_retry(now)
+        return True
+
+    def _of(self, project_id: str) -> RetryBudget:
+        found = self._projects.get(project_id)
+        if found is None:
+            found = self._projects[project_id] = RetryBudget(self._rules)
+        return found
+
+    def _forget_idle(self, now: float) -> None:
+        self._tidied_at = now
+        for project_id in [id for id, each in self._projects.items() if each.is_idle(now)]:
+            del self._projects[project_id]
 
 
 class _Counted(NamedTuple):
@@ -36,7 +176,7 @@ class _Counted(NamedTuple):
 
 def reason_for(site: Site) -> str:
     """What tasks for a target wait for, as `HeldTasks` knows it."""
-    return KIND + " ".join(site)
+    return BREAKER + " ".join(site)
 
 
 class CircuitBreakers:
@@ -258,3 +398,72 @@ class CircuitBreakers:
 def _site_of(task: Task) -> Site:
     assert task.target is not None, "nothing is learned from others"
     return task.project_id, task.target
+
+
+class RetryGate:
+    """Asked for each task that becomes ready and has a target, or is a retry."""
+
+    def __init__(self, recovery: RecoverySettings, breaking: BreakerSettings) -> None:
+        self.lines = HeldTasks()
+        self.breakers = CircuitBreakers(breaking, self.lines)
+        self.budgets = RetryBudgets(recovery, self.lines)
+
+    def begin(self, wake: Callable[[], None]) -> None:
+        """Nothing is known to wait: what does will be put again."""
+        for reason in self.lines:
+            for task_id in self.lines.first(reason, self.lines.count(reason)):
+                self.forget(task_id)
+        self.breakers.wake = wake
+
+    def holds_back(self, task: Task, now: float) -> bool:
+        """Whether a task has to wait; then it is known to, until it is forgotten."""
+        if self.breakers.is_open(task):
+            # One that is let through to see is asked for nothing else.
+            reason = self.breakers.holds_back(task, now)
+        else:
+            reason = self.budgets.holds_back(task, now)
+        if reason is None:
+            return False
+        self.lines.put(reason, task.id)
+        if self.lines.count(reason) == 1:
+            self.breakers.wake()
+        return True
+
+    def forget(self, task_id: str) -> None:
+        """The task does not wait any more: it is ready, or nobody has to place it."""
+        if self.lines:
+            self.lines.forget(task_id)
+            self.budgets.forget(task_id)
+
+    def due(self, now: float) -> list[str]:
+        """Those that may go on now."""
+        if not self.lines and not self.breakers.open:
+            return []
+        return self.breakers.due(now) + self.budgets.due(now)
+
+    def next(self) -> float | None:
+        """When something is due."""
+        if not self.lines and not self.breakers.open:
+            return None
+        instants = (self.breakers.next(), self.budgets.next())
+        return min((each for each in instants if each is not None), default=None)
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks wait for what."""
+        found = {"breaker": 0, "retry_budget": 0}
+        for reason in self.lines:
+            kind = "breaker" if reason.startswith(BREAKER) else "retry_budget"
+            found[kind] += self.lines.count(reason)
+        return found
+
+    def why(self, task: Task, now: float) -> tuple[str, float | None] | None:
+        """Why a task waits, in a sentence, and when that is looked at again, if it is known."""
+        reason = self.lines.reason_of(task.id)
+        if reason is None:
+            return None
+        if reason.startswith(BREAKER):
+            breaker = self.breakers.open.get((task.project_id, task.target or ""))
+            if breaker is None or reason != reason_for(breaker.site):
+                return "its target answers again; it goes on at once", None
+            return breakers.in_words(breaker, now), breaker.retry_at
+        return self.budgets.in_words(reason.removeprefix(RETRIES), now), None

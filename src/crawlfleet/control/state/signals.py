@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from crawlfleet.features.workflows.model import Run
-
 
 class EndSignals:
     """Tells those who wait for the end of a task, or of a run."""
@@ -16,11 +14,6 @@ class EndSignals:
     def publish(self, id: str) -> None:
         for event in self._waiting.get(id, ()):
             event.set()
-
-    def publish_runs(self, runs: Iterable[Run]) -> None:
-        for run in runs:
-            if run.ended_at is not None:
-                self.publish(run.id)
 
     @contextmanager
     def telling(self, wanted: Iterable[str], event: asyncio.Event) -> Iterator[None]:
@@ -59,8 +52,6 @@ class Signals:
         """There may be something to assign."""
         self.timers = asyncio.Event()
         """A deadline may have come nearer."""
-        self.schedules = asyncio.Event()
-        """A schedule may be due earlier than was thought."""
         self.events = asyncio.Event()
         """The event log has grown: there may be something to carry out."""
         self.news = asyncio.Event()
@@ -70,6 +61,7 @@ class Signals:
         self.doubt = asyncio.Event()
         """A commit ended in the unknown: memory must be loaded anew."""
         self.ended = EndSignals()
+        self._of_features: list[asyncio.Event] = []
         self._sessions: dict[str, asyncio.Event] = {}
 
     def session(self, session_id: str) -> asyncio.Event:
@@ -90,15 +82,19 @@ class Signals:
         self.events.set()
         self.news.set()
 
+    def wake_with_all(self, event: asyncio.Event) -> None:
+        """Have this event of a feature set whenever everything may have changed."""
+        self._of_features.append(event)
+
     def wake_all(self, *, sessions: Iterable[str]) -> None:
         """Everything may have changed."""
         for event in (
             self.dispatch,
             self.timers,
-            self.schedules,
             self.events,
             self.news,
             self.behind,
+            *self._of_features,
         ):
             event.set()
         for session_id in tuple(sessions):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.control.leases.prewarming import Prewarming
 from crawlfleet.control.state.counters import Counters, Happening
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.tasks.service import Tasks
@@ -49,6 +50,7 @@ class TaskQueries:
         system: System,
         tasks: Tasks,
         rules: PlacementRules,
+        warming: Prewarming,
     ) -> None:
         self._store = store
         self._state = state
@@ -56,7 +58,7 @@ class TaskQueries:
         self._tasks = tasks
         self._rules = rules
         self._quotas = tasks.quotas
-        self._warming = tasks.bundles.warming
+        self._warming = warming
 
     async def find_tasks(
         self, filter: TaskFilter, *, after: str | None, limit: int, with_results: bool = True

@@ -3,45 +3,42 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlfleet.control.openings import Check, LookedUp
 from crawlfleet.control.quotas import QuotaIntake, Quotas
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.core.access import projects
 from crawlfleet.core.quality.expectations import in_series, of_schedule
-from crawlfleet.core.tasks import admission, credentials, parents, split
+from crawlfleet.core.tasks import admission, parents, split
 from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from crawlfleet.features.bundles import rules as bundles
-from crawlfleet.features.bundles.service import Bundles
-from crawlfleet.features.secrets.service import Secrets
-from crawlfleet.features.webhooks.submission import Carriers, carriers
 from crawlfleet.model.admin_requests import ProjectRequest
-from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import TASK, make_id
 from crawlfleet.model.project import ClusterStatus, ProjectStatus
 from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.settings import TaskSettings
-from crawlfleet.model.task import JSON_NULL, TERMINAL, Callback, StepRef, Task
+from crawlfleet.model.task import JSON_NULL, TERMINAL, StepRef, Task
 from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 
-Pins = Mapping[tuple[str, str], BundleRef | FieldProblem]
-"""By project, and what a request names there."""
-Known = Mapping[str, Collection[str]]
-"""By project, the names of its secrets."""
 
+class Found(NamedTuple):
+    """What requests name, looked up by each check."""
 
-class Named(NamedTuple):
-    """What requests name, looked up."""
+    of_checks: Sequence[LookedUp]
 
-    pins: Pins
-    secrets: Known
-    carriers: Carriers
+    def problems(self, request: TaskRequest) -> list[FieldProblem]:
+        return [problem for each in self.of_checks for problem in each.problems(request)]
+
+    def fields(self, request: TaskRequest) -> dict[str, Any]:
+        return {
+            name: value for each in self.of_checks for name, value in each.fields(request).items()
+        }
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,21 +62,16 @@ class Tasks:
         system: System,
         rules: AdmissionRules,
         settings: TaskSettings,
-        bundles: Bundles,
-        vault: Secrets,
         quotas: Quotas,
-        private_callbacks: bool = False,
     ) -> None:
-        """With `private_callbacks` they may lead to private addresses, where a webhook says so."""
         self._store = store
         self._state = state
         self._system = system
         self._rules = rules
         self._settings = settings
-        self.bundles = bundles
-        self._vault = vault
         self.quotas = quotas
-        self._private_callbacks = private_callbacks
+        self.checks: list[Check] = []
+        """What features check of a submission, in this order."""
 
     @property
     def rules(self) -> AdmissionRules:
@@ -111,7 +103,7 @@ class Tasks:
     async def _take(
         self,
         requests: Sequence[TaskRequest | FieldProblem],
-        named: Named,
+        named: Found,
         intake: QuotaIntake,
         by: str,
     ) -> list[Submission]:
@@ -182,17 +174,11 @@ class Tasks:
     async def place_problems(self, requests: Sequence[TaskRequest]) -> list[FieldProblem | None]:
         """What is wrong with where each of these would be done, with its code or its secrets."""
         await self._know_places(requests)
-        pins, secrets = await self._pins(requests), await self._secrets(requests)
-        found = []
-        for request in requests:
-            of_project = secrets.get(request.project_id, ())
-            problems = [
-                *self._place_problems(request),
-                *_pin_problems(request, pins),
-                *_secret_problems(request, of_project),
-            ]
-            found.append(next(iter(problems), None))
-        return found
+        found = Found([await each.look_up(requests) for each in self.checks if each.is_of_place])
+        return [
+            next(iter([*self._place_problems(request), *found.problems(request)]), None)
+            for request in requests
+        ]
 
     async def ensure_project(self, project_id: str, *, by: str) -> None:
         """Make a project that tasks name, unless there is one."""
@@ -206,7 +192,7 @@ class Tasks:
         self,
         request: TaskRequest,
         by: str,
-        named: Named,
+        named: Found,
         id: str | None = None,
         step: StepRef | None = None,
     ) -> Change:
@@ -219,8 +205,7 @@ class Tasks:
             now=now,
             cause=f"submitted by {by}",
             digest=_digest,
-            bundle=_pin_of(request, named.pins),
-            callback=_callback_of(request, named.carriers),
+            **named.fields(request),
             registrable=self._rules.registrable,
         )
         parts = split.divide(request.task_type, request.parameters, self._rules.divisions)
@@ -267,16 +252,9 @@ class Tasks:
             fields["priority"] = request.priority
         return await self.submit(TaskRequest(**fields, timeout=task.timeout_s), by=by)
 
-    def _all_problems(self, request: TaskRequest, named: Named) -> list[FieldProblem]:
+    def _all_problems(self, request: TaskRequest, named: Found) -> list[FieldProblem]:
         """What is wrong with a request, with what it names looked up."""
-        of_project = named.secrets.get(request.project_id, ())
-        carrier = named.carriers.get((request.project_id, request.callback_url or ""))
-        return [
-            *self._problems(request),
-            *_pin_problems(request, named.pins),
-            *_secret_problems(request, of_project),
-            *([carrier] if isinstance(carrier, FieldProblem) else []),
-        ]
+        return [*self._problems(request), *named.problems(request)]
 
     def _problems(self, request: TaskRequest) -> Sequence[FieldProblem]:
         return [*admission.problems_of(request, self._rules), *self._place_problems(request)]
@@ -334,31 +312,8 @@ class Tasks:
         if any(each.project_id not in self._state.projects for each in requests):
             await self._state.refresh.projects()
 
-    async def _named(self, requests: Sequence[TaskRequest]) -> Named:
-        return Named(
-            await self._pins(requests),
-            await self._secrets(requests),
-            await self.carriers([(each.project_id, each.callback_url) for each in requests]),
-        )
-
-    async def carriers(self, wanted: Sequence[tuple[str, str | None]]) -> Carriers:
-        """Who carries the call-backs that are wanted, by project and address."""
-        return await carriers(self._store, wanted, allow_private=self._private_callbacks)
-
-    async def _pins(self, requests: Sequence[TaskRequest]) -> Pins:
-        """What the bundles that requests name come to; all that is wrong is told later."""
-        wanted = [
-            (each.project_id, each.bundle)
-            for each in requests
-            if each.bundle is not None and bundles.WANTED.match(each.bundle)
-        ]
-        return await self.bundles.pins(wanted) if wanted else {}
-
-    async def _secrets(self, requests: Sequence[TaskRequest]) -> Known:
-        """Which secrets there are in the projects of requests that declare or refer to some."""
-        return await self._vault.known(
-            [each.project_id for each in requests if admission.secrets_of(each)]
-        )
+    async def _named(self, requests: Sequence[TaskRequest]) -> Found:
+        return Found([await each.look_up(requests) for each in self.checks])
 
     async def _ensure_projects(self, ids: set[str], *, by: str) -> None:
         now = self._system.now()
@@ -402,34 +357,6 @@ class Tasks:
             conflict=f"idempotency_key {claim.key!r} was used for another request "
             f"(task {claim.holder}); use a new key, or send the same request"
         )
-
-
-def _pin_of(request: TaskRequest, pins: Pins) -> BundleRef | None:
-    found = pins.get((request.project_id, request.bundle or ""))
-    return found if isinstance(found, BundleRef) else None
-
-
-def _callback_of(request: TaskRequest, known: Carriers) -> Callback | None:
-    found = known.get((request.project_id, request.callback_url or ""))
-    return found if isinstance(found, Callback) else None
-
-
-def _pin_problems(request: TaskRequest, pins: Pins) -> list[FieldProblem]:
-    """What is wrong with the bundle that a request names."""
-    problem = bundles.wanted_problem(request.task_type, request.bundle)
-    found = problem or pins.get((request.project_id, request.bundle or ""))
-    return [found] if isinstance(found, FieldProblem) else []
-
-
-def _secret_problems(request: TaskRequest, of_project: Collection[str]) -> Iterator[FieldProblem]:
-    """What is wrong with the secrets that a request declares or refers to."""
-    return credentials.declared_problems(
-        request.task_type,
-        bytes(request.parameters),
-        request.secrets,
-        request.project_id,
-        of_project,
-    )
 
 
 def _too_many_shards(change: Change) -> FieldProblem:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.measuring import Measurement
+from crawlfleet.control.quality import Measurement
 from crawlfleet.control.state.fleet_state import FleetState
 from crawlfleet.control.store_pause import StorePause
 from crawlfleet.core.quality.recording import QualityRecord

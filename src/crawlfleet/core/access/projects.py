@@ -21,6 +21,7 @@ from crawlfleet.model.admin_requests import (
     ClusterSettingsPatch,
     ProjectPatch,
     ProjectRequest,
+    QuotaPatch,
 )
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
@@ -34,7 +35,6 @@ from crawlfleet.model.project import (
     configuration_id,
 )
 from crawlfleet.model.settings import SessionSettings
-from crawlfleet.views.quotas import QuotaPatch
 
 DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{0,255}\Z")
 

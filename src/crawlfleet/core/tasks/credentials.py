@@ -13,10 +13,14 @@ from urllib.parse import quote
 import msgspec
 
 from crawlfleet.errors import FieldProblem
-from crawlfleet.features.secrets import rules
 from crawlfleet.model.crawl.parameters import Fetching
 from crawlfleet.model.secret import MOST_OF_TASK
 
+NAME: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}\Z")
+NAME_RULES: Final = (
+    "use capitals, digits and underscores, at most 64, beginning with no digit, such as "
+    "SHOP_PASSWORD"
+)
 BEGIN: Final = "${secret:"
 REFERENCE: Final = re.compile(r"\$\{secret:([^{}]*)\}")
 HEADERS: Final = frozenset({"authorization", "proxy-authorization"})
@@ -129,7 +133,7 @@ def declared_problems(
 ) -> Iterator[FieldProblem]:
     """What is wrong with the secrets that a task declares, and those that its parameters refer to;
     `known` are those of its project."""
-    yield from rules.declared_problems(declared, project_id, known)
+    yield from _unknown_names(declared, project_id, known)
     names = names_in(task_type, raw)
     if not names:
         return
@@ -141,8 +145,30 @@ def declared_problems(
         )
     for place in places(task_type, msgspec.json.decode(raw)):
         for name in REFERENCE.findall(place.text):
-            if problem := next(rules.declared_problems((name,), project_id, known), None):
+            if problem := next(_unknown_names((name,), project_id, known), None):
                 yield msgspec.structs.replace(problem, field=f"parameters.{place.field}")
+
+
+def _unknown_names(
+    names: Collection[str], project_id: str, known: Collection[str]
+) -> Iterator[FieldProblem]:
+    """What is wrong with names that a task declares; `known` are those of its project."""
+    if len(names) > MOST_OF_TASK:
+        yield _problem(
+            "secrets", "are too many", f"declare at most {MOST_OF_TASK}, or put several into one"
+        )
+        return
+    for place, name in enumerate(names):
+        field = f"secrets[{place}]"
+        if not NAME.match(name):
+            yield _problem(field, "is not the name of a secret", NAME_RULES, name[:80])
+        elif name not in known:
+            yield _problem(
+                field,
+                f"is no secret of the project {project_id!r}",
+                f"set it first (`crawlfleet secrets set {name} --project {project_id}`)",
+                name,
+            )
 
 
 def filled(text: str, secrets: Mapping[str, str]) -> str:
@@ -254,5 +280,5 @@ def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
                 yield from _texts(f"{path}[{number}]", inner)
 
 
-def _problem(field: str, message: str, remedy: str) -> FieldProblem:
-    return FieldProblem(field=field[:200], message=message, remedy=remedy)
+def _problem(field: str, message: str, remedy: str, value: str | None = None) -> FieldProblem:
+    return FieldProblem(field=field[:200], message=message, remedy=remedy, value=value)

@@ -20,6 +20,7 @@ from crawlfleet.control.store_pause import StorePause
 from crawlfleet.features.schedules.model import Schedule
 from crawlfleet.features.schedules.rules import firing, schedules
 from crawlfleet.features.schedules.rules.firing import FiringPlan, LateFirings
+from crawlfleet.features.schedules.schedule_index import ScheduleIndex
 from crawlfleet.features.schedules.starter import ScheduleStarter, held_back
 from crawlfleet.features.schedules.zones import zone_named
 from crawlfleet.model.change import Change
@@ -39,7 +40,15 @@ PAUSE_AFTER_CHANGE_S: Final = 0.05
 class ScheduleRunner:
     """Watches the schedules, for as long as it runs."""
 
-    def __init__(self, *, state: FleetState, system: System, starting: ScheduleStarter) -> None:
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        system: System,
+        starting: ScheduleStarter,
+        index: ScheduleIndex,
+    ) -> None:
+        self._index = index
         self._state = state
         self._system = system
         self._starting = starting
@@ -47,7 +56,7 @@ class ScheduleRunner:
 
     async def run(self) -> None:
         """Do what is due, then sleep until the next thing is."""
-        wake = self._state.signals.schedules
+        wake = self._index.changed
         while True:
             wake.clear()
             # Before looking: what ends from now on is heard of.
@@ -66,7 +75,7 @@ class ScheduleRunner:
 
     def next_due(self) -> float | None:
         """The next instant at which a schedule starts something."""
-        index = self._state.schedule_index
+        index = self._index
         found = (index.starts_next(each) for each in index.active())
         return min((at for at in found if at is not None), default=None)
 
@@ -76,7 +85,7 @@ class ScheduleRunner:
         set_by_s = now - self._system.now()
         is_set_ahead = set_by_s - self._set_by_s > SET_AHEAD_S
         await self._go_back(now)
-        due = [each for each in self._state.schedule_index.active() if self._is_due(each, now)]
+        due = [each for each in self._index.active() if self._is_due(each, now)]
         for first in range(0, len(due), SCHEDULES_BATCH):
             await self._fire(due[first : first + SCHEDULES_BATCH], now, is_set_ahead)
         # Last: if the store failed meanwhile, what was jumped over is looked at once more.
@@ -84,20 +93,15 @@ class ScheduleRunner:
 
     async def _go_back(self, now: float) -> None:
         """When the clock was set back, have even schedules go on from now."""
-        found = (schedules.set_back(each, now=now) for each in self._state.schedule_index.active())
+        found = (schedules.set_back(each, now=now) for each in self._index.active())
         await self._state.commit_as_leader([change for change in found if change])
 
     def _awaited(self) -> list[str]:
         """The tasks and runs whose end makes room for a firing that waits."""
-        return [
-            id
-            for each in self._state.schedule_index.active()
-            if each.waiting
-            for id in each.running
-        ]
+        return [id for each in self._index.active() if each.waiting for id in each.running]
 
     def _is_due(self, schedule: Schedule, now: float) -> bool:
-        at = self._state.schedule_index.starts_next(schedule)
+        at = self._index.starts_next(schedule)
         return schedule.waiting is not None or (at is not None and at <= now)
 
     async def _fire(self, due: Sequence[Schedule], now: float, is_set_ahead: bool) -> None:

@@ -1,5 +1,6 @@
 """Schedules: made, read, changed, paused, run at once, made up for, removed, explained."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import Final
@@ -12,6 +13,7 @@ from crawlfleet.control.tasks.service import Tasks
 from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.features.schedules.model import (
     Firing,
+    Outcome,
     Rule,
     Schedule,
     ScheduleStatus,
@@ -23,6 +25,7 @@ from crawlfleet.features.schedules.rules import reasons as schedule_reasons
 from crawlfleet.features.schedules.rules.firing import FiringPlan
 from crawlfleet.features.schedules.rules.recurrence import Recurrence
 from crawlfleet.features.schedules.runner import ScheduleRunner, claimed_by
+from crawlfleet.features.schedules.schedule_index import ScheduleIndex
 from crawlfleet.features.schedules.starter import ScheduleStarter, held_back
 from crawlfleet.features.schedules.table import firings_of
 from crawlfleet.features.schedules.views import (
@@ -60,24 +63,37 @@ class Schedules:
         system: System,
         tasks: Tasks,
         workflows: Workflows,
+        index: ScheduleIndex,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._starting = ScheduleStarter(store=store, tasks=tasks, workflows=workflows)
-        self.alarms = ScheduleRunner(state=state, system=system, starting=self._starting)
+        self._index = index
+        self.runner = ScheduleRunner(
+            state=state, system=system, starting=self._starting, index=index
+        )
         """Starts what is due, for as long as this master leads."""
+
+    @property
+    def firings(self) -> Counter[Outcome]:
+        """What became of due instants, as far as this master wrote it."""
+        return self._index.firings
+
+    def all(self) -> list[Schedule]:
+        """All schedules that were not removed, in order of id."""
+        return self._index.all()
 
     def get(self, schedule_id: str) -> Schedule:
         """The schedule, or `NotFound`."""
-        schedule = self._state.schedule_index.get(schedule_id)
+        schedule = self._index.get(schedule_id)
         if schedule is None:
             raise NotFound("schedule", schedule_id)
         return schedule
 
     async def find(self, schedule_id: str) -> Schedule:
         """The schedule as it is now, whoever changed it last, or `NotFound`."""
-        await self._state.refresh.schedules([schedule_id])
+        await self._state.refresh.index(self._index, [schedule_id])
         return self.get(schedule_id)
 
     def page(
@@ -91,7 +107,7 @@ class Schedules:
         """Up to `limit` schedules beyond an id, in order of id."""
         found = [
             each
-            for each in self._state.schedule_index.all()
+            for each in self._index.all()
             if (after is None or each.id > after)
             and project_id in (None, each.project_id)
             and name in (None, each.name)
@@ -104,7 +120,7 @@ class Schedules:
 
     def next_at(self, schedule: Schedule) -> float | None:
         """When it starts something next; not at all while it is paused."""
-        return self._state.schedule_index.starts_next(schedule) if schedule.is_active else None
+        return self._index.starts_next(schedule) if schedule.is_active else None
 
     async def create(self, request: ScheduleRequest, *, by: str) -> tuple[Schedule, bool]:
         """The schedule, and whether it is new; `Conflict` if another has the name."""
@@ -317,7 +333,7 @@ class Schedules:
         """The schedule, in a sentence why it does (not) run, and what stands in its way."""
         schedule = await self.find(schedule_id)
         running = await self.running(schedule)
-        next_at = self._state.schedule_index.starts_next(schedule)
+        next_at = self._index.starts_next(schedule)
         reasons = schedule_reasons.reasons(
             schedule, next_at=next_at, running=running, now=self._system.wall()
         )

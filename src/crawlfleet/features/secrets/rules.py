@@ -4,28 +4,23 @@ No problem that is told here repeats a value.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from crawlfleet.core.tasks.credentials import NAME, NAME_RULES
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.secret import (
     LEAST_CHARS,
     MOST_CHARS,
-    MOST_OF_TASK,
     Secret,
     SecretRequest,
     secret_id,
 )
 
-NAME: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}\Z")
-_RULES: Final = (
-    "use capitals, digits and underscores, at most 64, beginning with no digit, such as "
-    "SHOP_PASSWORD"
-)
 _RESERVED: Final = re.compile(
     r"(PATH|HOME|TMPDIR|LANG|TZ|IFS|ENV|SHELL|VIRTUAL_ENV|LC_.*|LD_.*|PYTHON.*|BASH.*|CRAWLFLEET_.*"
     r"|SCRAPY_SETTINGS_MODULE|.*_PROXY)\Z"
@@ -36,7 +31,7 @@ _RESERVED: Final = re.compile(
 def request_problems(request: SecretRequest) -> Iterator[FieldProblem]:
     """What is wrong with a secret that is to be kept."""
     if not NAME.match(request.name):
-        yield _problem("name", "is not the name of a secret", _RULES, request.name[:80])
+        yield _problem("name", "is not the name of a secret", NAME_RULES, request.name[:80])
     elif _RESERVED.match(request.name):
         yield _problem(
             "name",
@@ -53,28 +48,6 @@ def request_problems(request: SecretRequest) -> Iterator[FieldProblem]:
         )
     elif "\0" in request.value or any("\ud800" <= each <= "\udfff" for each in request.value):
         yield _problem("value", "has characters that no variable can hold", "encode it as base64")
-
-
-def declared_problems(
-    names: Collection[str], project_id: str, known: Collection[str]
-) -> Iterator[FieldProblem]:
-    """What is wrong with the secrets that a task declares; `known` are those of its project."""
-    if len(names) > MOST_OF_TASK:
-        yield _problem(
-            "secrets", "are too many", f"declare at most {MOST_OF_TASK}, or put several into one"
-        )
-        return
-    for place, name in enumerate(names):
-        field = f"secrets[{place}]"
-        if not NAME.match(name):
-            yield _problem(field, "is not the name of a secret", _RULES, name[:80])
-        elif name not in known:
-            yield _problem(
-                field,
-                f"is no secret of the project {project_id!r}",
-                f"set it first (`crawlfleet secrets set {name} --project {project_id}`)",
-                name,
-            )
 
 
 def kept(

@@ -53,13 +53,13 @@ class DeliverySender:
         state: FleetState,
         system: System,
         settings: WebhookSettings,
-        courier: Sender,
+        sender: Sender,
         secrets: WebhookSecrets,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
-        self._courier = courier
+        self._sender = sender
         self._secrets = secrets
         self._patience = DeliveryRetries(
             max_attempts=settings.max_attempts,
@@ -236,12 +236,12 @@ class DeliverySender:
         now = self._system.now()
         try:
             signing = self._secrets.opened(webhook, now)
-            return await self._courier.send(deliveries.parcel_of(signing, delivery, now=now))
+            return await self._sender.send(deliveries.message_of(signing, delivery, now=now))
         except Unsealable as error:
             return SendResult(error=str(error))
         except Exception as error:
             # The delivery is durable: what it raises here would end each master that leads.
-            log.exception("a courier broke", webhook=webhook.name, delivery=delivery.id)
+            log.exception("the sender failed", webhook=webhook.name, delivery=delivery.id)
             return SendResult(error=f"it cannot be sent: {type(error).__name__}: {error}")
 
     def _note(

@@ -47,14 +47,14 @@ class Webhooks:
         store: Store,
         state: FleetState,
         system: System,
-        courier: Sender,
+        sender: Sender,
         secrets: WebhookSecrets,
         allow_private: bool,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
-        self._courier = courier
+        self._sender = sender
         self._secrets = secrets
         self._allow_private = allow_private
 
@@ -180,8 +180,8 @@ class Webhooks:
         except Unsealable as error:
             sent = SendResult(error=str(error))
         else:
-            parcel = deliveries.parcel_of(signing, _trial(webhook, told), now=now)
-            sent = await self._courier.send(parcel)
+            message = deliveries.message_of(signing, _trial(webhook, told), now=now)
+            sent = await self._sender.send(message)
         outcome = {"delivered": sent.delivered, "status": sent.status, "error": sent.error[:200]}
         event = msgspec.structs.replace(told, details={**told.details, **outcome})
         await self._state.commit([Change(events=(event,))])

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,12 +17,13 @@ from crawlfleet.core.tasks import credentials
 from crawlfleet.core.tasks.admission import MAX_PARAMETERS_BYTES, AdmissionRules
 from crawlfleet.core.tasks.orders import TaskOrder, Verb
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from crawlfleet.features.workflows.instances import InstanceCounts, count_instances
+from crawlfleet.features.webhooks.submission import CallbackCheck
 from crawlfleet.features.workflows.model import (
     LIVE_RUN,
     Run,
     RunStatus,
     RunStep,
+    StepStatus,
     Workflow,
     WorkflowDocument,
     WorkflowVersion,
@@ -56,6 +57,42 @@ from crawlfleet.ports.system import System
 LOOK_EVERY_S: Final = 0.25
 """How often one who waits for the end of a run looks."""
 MAX_CHOSEN: Final = 100
+MAX_COUNTED: Final = 20_000
+"""Instances that one look at the steps of a run asks for."""
+STATES_BATCH: Final = 5_000
+
+
+class InstanceCounts(NamedTuple):
+    """How many instances of a step have ended."""
+
+    done: int
+    """Completed."""
+    undone: int
+    """Otherwise."""
+
+
+async def count_instances(
+    store: Store, run: Run, rows: Iterable[RunStep]
+) -> dict[str, InstanceCounts]:
+    """By step; those of steps beyond the first `MAX_COUNTED` instances are left out."""
+    found: dict[str, InstanceCounts] = {}
+    wanted: dict[str, list[str]] = {}
+    room = MAX_COUNTED
+    for row in rows:
+        if row.status is StepStatus.COMPLETED or not row.count:
+            found[row.step] = InstanceCounts(row.count, 0)
+        elif row.count <= room:
+            wanted[row.step] = runs.instance_ids(run, row)
+            room -= row.count
+    ids = [id for some in wanted.values() for id in some]
+    states: dict[str, TaskStatus] = {}
+    for first in range(0, len(ids), STATES_BATCH):
+        states |= await store.task_states(ids[first : first + STATES_BATCH])
+    for step, some in wanted.items():
+        ended = [states[id] for id in some if states.get(id) in TERMINAL]
+        done = ended.count(TaskStatus.COMPLETED)
+        found[step] = InstanceCounts(done, len(ended) - done)
+    return found
 
 
 class Workflows:
@@ -69,6 +106,7 @@ class Workflows:
         system: System,
         tasks: Tasks,
         orders: TaskOrders,
+        callbacks: CallbackCheck,
     ) -> None:
         self._store = store
         self._state = state
@@ -76,8 +114,9 @@ class Workflows:
         self._tasks = tasks
         self._orders = orders
         self._plans = PlanCache(store=store)
+        self._callbacks = callbacks
         self._rules = tasks.rules
-        self.advancing = WorkflowRunner(
+        self.runner = WorkflowRunner(
             store=store, state=state, system=system, tasks=tasks, orders=orders, plans=self._plans
         )
         """Lets the runs go on, for as long as this master leads."""
@@ -215,8 +254,8 @@ class Workflows:
         first = next(iter(plan.document.steps))
         if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
             raise Conflict(closed)
-        found = await self._tasks.carriers([(workflow.project_id, callback_url)])
-        callback = found.get((workflow.project_id, callback_url or ""))
+        found = await self._callbacks.choose([(workflow.project_id, callback_url)])
+        callback = found.get(workflow.project_id, callback_url)
         if isinstance(callback, FieldProblem):
             raise InvalidRequest([callback])
         now = self._system.now()

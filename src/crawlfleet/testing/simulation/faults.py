@@ -185,7 +185,7 @@ class FaultyLink:
         token = node_token or self._join_token
 
         async def call(master: "ControlPlane") -> Registered:
-            by = await master.authenticate(token)
+            by = await master.authentication.authenticate(token)
             return await master.nodes.register(registration, by=by)
 
         registered = await self._send(call)
@@ -205,7 +205,9 @@ class FaultyLink:
         return await self._send(lambda master: master.logs.take(node_id, batch))
 
     async def request(self, node_id: str, service: str, request: ServiceRequest) -> ServiceResponse:
-        return await self._send(lambda master: master.services.answer(node_id, service, request))
+        return await self._send(
+            lambda master: master.node_services.answer(node_id, service, request)
+        )
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(

@@ -12,6 +12,7 @@ from crawlfleet.features.schedules.model import (
     ScheduleStatus,
 )
 from crawlfleet.features.schedules.rules.recurrence import Recurrence
+from crawlfleet.features.schedules.service import Schedules
 from crawlfleet.features.schedules.views import ScheduledWorkflow, ScheduleRequest
 from crawlfleet.features.workflows.model import Run
 from crawlfleet.master import ControlPlane
@@ -81,17 +82,17 @@ class ScheduleInvariants:
 
 async def create(on: ControlPlane, request: ScheduleRequest) -> str:
     """Make a schedule; its id."""
-    schedule, _ = await on.schedules.create(request, by="people")
+    schedule, _ = await on.service(Schedules).create(request, by="people")
     return schedule.id
 
 
 async def order(on: ControlPlane, verb: str, schedule_id: str) -> None:
     """What people do to a schedule."""
     if verb == "run":
-        await on.schedules.run(schedule_id, force=False, by="people")
+        await on.service(Schedules).run(schedule_id, force=False, by="people")
     else:
         status = ScheduleStatus.PAUSED if verb == "pause" else ScheduleStatus.ACTIVE
-        await on.schedules.move(schedule_id, status, by="people")
+        await on.service(Schedules).move(schedule_id, status, by="people")
 
 
 def request(

@@ -18,6 +18,7 @@ from crawlfleet.features.workflows.model import (
 )
 from crawlfleet.features.workflows.rules import document
 from crawlfleet.features.workflows.rules.plan import WorkflowPlan, plan_of
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
@@ -162,24 +163,24 @@ def _expected(statuses: list[TaskStatus]) -> StepStatus:
 
 async def save(on: ControlPlane, wanted: dict[str, Any]) -> str:
     """Keep a workflow; its name."""
-    workflow, _ = await on.workflows.save(msgspec.json.encode(wanted), by="people")
+    workflow, _ = await on.service(Workflows).save(msgspec.json.encode(wanted), by="people")
     return workflow.name
 
 
 async def submit(on: ControlPlane, wanted: dict[str, Any]) -> str:
     """Submit a workflow; the id of its run. Asked again, it is the same run."""
-    workflow, _ = await on.workflows.save(msgspec.json.encode(wanted), by="people")
-    run, _ = await on.workflows.start(workflow.id, {}, by="people", key=wanted["name"])
+    workflow, _ = await on.service(Workflows).save(msgspec.json.encode(wanted), by="people")
+    run, _ = await on.service(Workflows).start(workflow.id, {}, by="people", key=wanted["name"])
     return run.id
 
 
 async def order(on: ControlPlane, verb: str, run_id: str) -> None:
     """What people do to a run."""
     if verb == "cancel":
-        await on.workflows.cancel(run_id, by="people")
+        await on.service(Workflows).cancel(run_id, by="people")
     else:
         chosen = ("s0",) if verb == "from" else ()
-        await on.workflows.rerun(run_id, chosen, by="people")
+        await on.service(Workflows).rerun(run_id, chosen, by="people")
 
 
 def request(number: int, chance: random.Random, name: str = "workflow") -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _of_task(id: str, event: Event, task: Task) -> bytes:
     return body
 
 
-def parcel_of(webhook: Webhook, delivery: Delivery, *, now: float) -> OutgoingMessage:
+def message_of(webhook: Webhook, delivery: Delivery, *, now: float) -> OutgoingMessage:
     """What goes out for a delivery at this moment."""
     body = bytes(delivery.body)
     if webhook.format is Format.EMAIL:

@@ -1,30 +1,51 @@
-"""The schedules that a master knows: a part of its copy of the store."""
+"""The schedules that a master holds in memory."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from crawlfleet.control.state.refresh import is_newer
-from crawlfleet.features.schedules.model import Schedule
+from crawlfleet.features.schedules.model import Firing, Outcome, Schedule
 from crawlfleet.features.schedules.rules import firing, schedules
+from crawlfleet.features.schedules.table import SCHEDULES, kept_schedules
 from crawlfleet.features.schedules.zones import zone_named
+from crawlfleet.model.change import Change
+from crawlfleet.ports.store import Store
 
 
 class ScheduleIndex:
-    """Schedules by id, in the newest version that is known."""
+    """Implements `crawlfleet.control.openings.Index`: schedules by id, in the newest version."""
 
-    def __init__(self, *, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        """Called when something may be due earlier than was thought."""
+    subject = "schedule"
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+        self.changed = asyncio.Event()
+        """Set when something may be due earlier than was thought."""
+        self.firings: Counter[Outcome] = Counter()
+        """What became of due instants; several that came to one firing are one."""
+        self.clear()
+
+    def clear(self) -> None:
         self._known: dict[str, Schedule] = {}
         """Also those that were removed: what was read before that must not bring them back."""
-
         self._starts: dict[str, tuple[int, float | None]] = {}
         """By schedule: its version, and when it starts something in that."""
 
-    def put(self, schedules: Iterable[Schedule]) -> None:
-        for schedule in schedules:
-            if is_newer(schedule, self._known.get(schedule.id)):
+    async def read(self, ids: Sequence[str] | None = None) -> Sequence[Schedule]:
+        if ids is None:
+            return await self._store.find(kept_schedules())
+        return await self._store.get_many(SCHEDULES, ids)
+
+    def ids_of(self, change: Change) -> Iterator[str]:
+        return (schedule.id for schedule in change.of(Schedule))
+
+    def take(self, change: Change) -> None:
+        for schedule in change.of(Schedule):
+            known = self._known.get(schedule.id)
+            if known is None or schedule.version > known.version:
                 self._known[schedule.id] = schedule
-                self._wake()
+                self.changed.set()
+        self.firings.update(firing.outcome for firing in change.of(Firing))
 
     def get(self, id: str) -> Schedule | None:
         """The schedule, unless it was removed."""
