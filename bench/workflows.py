@@ -22,6 +22,7 @@ from crawlfleet.core.tasks.admission import AdmissionRules
 from crawlfleet.features.workflows.model import LIVE_RUN, RunStatus
 from crawlfleet.features.workflows.rules import document, validation
 from crawlfleet.features.workflows.rules.plan import plan_of
+from crawlfleet.features.workflows.service import Workflows
 from crawlfleet.master import ControlPlane
 from crawlfleet.model.key import Role
 from crawlfleet.model.settings import Settings
@@ -101,13 +102,13 @@ async def _run(raw: bytes) -> float:
         admission=AdmissionRules(strategies=rules.strategies),
     )
     async with control:
-        workflow, _ = await control.workflows.save(raw, by="bench")
+        workflow, _ = await control.service(Workflows).save(raw, by="bench")
         joiner = Principal(role=Role.NODE, name="bench")
         node = await control.nodes.register(
             Registration(name="n", resources={"slots": 1_000}, protocol=PROTOCOL), by=joiner
         )
         begun = time.process_time()
-        run, _ = await control.workflows.start(workflow.id, {}, by="bench")
+        run, _ = await control.service(Workflows).start(workflow.id, {}, by="bench")
         while run.status in LIVE_RUN:
             request = LeaseRequest(session_id=node.session_id, held=(), wait_s=0.05)
             reply = await control.leases.lease(node.node_id, request)
@@ -126,7 +127,7 @@ async def _run(raw: bytes) -> float:
                 batch = ReportBatch(session_id=node.session_id, reports=reports)
                 await control.leases.report(node.node_id, batch)
             else:
-                run = await control.workflows.run(run.id)
+                run = await control.service(Workflows).run(run.id)
         assert run.status is RunStatus.COMPLETED, run.error
         return time.process_time() - begun
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from crawlfleet.adapters.sinks import csv, jsonl, warc
-from crawlfleet.adapters.sinks.tables import postgres, sink, sqlite
+from crawlfleet.adapters.sinks.tables import by_url, postgres, sqlite
 from crawlfleet.crawl.output.sinks import completed
 from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.ports.sink import Sink
@@ -56,8 +56,8 @@ def rotated_archive(folder: Path) -> Sink:
 
 
 def sqlite_rows(folder: Path) -> Sink:
-    return sink.from_spec(SinkSpec(url=f"sqlite:///{folder}/shop.db?table=the+%22items%22"))
+    return by_url.from_spec(SinkSpec(url=f"sqlite:///{folder}/shop.db?table=the+%22items%22"))
 
 
 def postgres_rows(folder: Path) -> Sink:
-    return sink.from_spec(SinkSpec(url=(folder / "url").read_text()))
+    return by_url.from_spec(SinkSpec(url=(folder / "url").read_text()))
