@@ -46,6 +46,9 @@ class _System(System):
     def now(self) -> float:
         return time.time()
 
+    def wall(self) -> float:
+        return time.time()
+
     def entropy(self, count: int) -> bytes:
         return os.urandom(count)
 

@@ -20,8 +20,8 @@ TOLD: Final = re.compile(
 MEANT: Final = re.compile(r"Task cancelled, timeout graceful shutdown exceeded")
 """How uvicorn tells of a request that it has ended when its server was stopped."""
 SHOWN: Final = 4000
-MAX_FROZEN_MORE: Final = 20_000
-"""Objects: some 5 MB."""
+THAW_EACH: Final = 200
+"""Tests. Looking through everything takes a third of a second."""
 
 
 def watch_loops() -> None:
@@ -43,7 +43,7 @@ class Net(logging.Handler):
         super().__init__(logging.ERROR)
         self.setFormatter(logging.Formatter("%(message)s"))
         self._told: list[str] = []
-        self._frozen = 0
+        self._begun = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         # Up to 3.11 Python's servers complain when their last connections are cancelled at the end.
@@ -54,14 +54,13 @@ class Net(logging.Handler):
         """Look from now only at what is made from now, so that looking costs next to nothing.
 
         Python never collects what is frozen: the fixtures of modules that have ended would stay,
-        so everything is looked at again whenever that has become much.
+        so everything is looked at again now and then.
         """
         gc.collect()  # pytest lets the last test's fixtures go only after its end
-        if gc.get_freeze_count() > self._frozen + MAX_FROZEN_MORE:
+        self._begun += 1
+        if self._begun % THAW_EACH == 0:
             gc.unfreeze()
             gc.collect()
-            gc.freeze()
-            self._frozen = gc.get_freeze_count()
         gc.freeze()
 
     def check(self) -> None:

@@ -172,8 +172,14 @@ async def download(client: Client, id: str, format: str = "jsonl") -> bytes:
 
 
 async def titles(client: Client, id: str) -> list[str]:
-    lines = (await download(client, id)).decode().splitlines()
-    return sorted(" ".join(json.loads(line)["title"].split()) for line in lines)
+    """The titles of all items; the items themselves may have 200 MB."""
+    found: list[str] = []
+    rest = b""
+    async for chunk in client.download_crawl(id, format="jsonl"):
+        *lines, rest = (rest + chunk).split(b"\n")
+        found += (json.loads(line)["title"] for line in lines)
+    assert not rest
+    return sorted(" ".join(title.split()) for title in found)
 
 
 @together
@@ -246,7 +252,7 @@ def test_a_crawl_is_watched_steered_and_downloaded(fleet: LocalFleet, tmp_path: 
 
 
 @together
-def test_pages_are_kept_where_asked_for(fleet: LocalFleet) -> None:
+def test_pages_are_kept_where_asked_for(fleet: LocalFleet, tmp_path: Path) -> None:
     site = Site(30, filler=1_500_000)
 
     async def scene() -> None:
@@ -257,12 +263,16 @@ def test_pages_are_kept_where_asked_for(fleet: LocalFleet) -> None:
             assert ended.output is not None
             assert ended.output.formats == ("jsonl", "csv", "warc")
             assert await titles(client, id) == site.truth()
-            archive = await download(client, id, "warc")
-            records = [
-                (record.rec_type, record.rec_headers.get_header("WARC-Target-URI"))
-                for record in ArchiveIterator(io.BytesIO(archive))
-                if record.content_stream().read() is not None
-            ]
+            file = tmp_path / "pages.warc.gz"
+            with file.open("wb") as archive:
+                async for chunk in client.download_crawl(id, format="warc"):
+                    archive.write(chunk)
+            with file.open("rb") as archive:
+                records = [
+                    (record.rec_type, record.rec_headers.get_header("WARC-Target-URI"))
+                    for record in ArchiveIterator(archive)
+                    if record.content_stream().read() is not None
+                ]
             assert records[0][0] == "warcinfo"
             answers = [url for kind, url in records if kind == "response"]
             root = site.url.removesuffix("/0")

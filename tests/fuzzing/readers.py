@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import io
 import random
+import re
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -59,11 +60,21 @@ PLANS: Final[tuple[tuple[dict[str, Any], bool], ...]] = (
 KINDS: Final = ("text/html", "text/html; charset=gbk", "", "application/json", "application/xml")
 
 
+LIMITS: Final = (
+    re.compile(r"reading it took more than [\d.]+ s of CPU"),
+    re.compile(
+        r"(the HTML parser gave up|reading it failed): it needs more memory than the [\d,]+ MB "
+        r"that a page of [\d.]+ MB may have; .+"
+    ),
+)
+
+
 class Read(NamedTuple):
     """An input that was read."""
 
     bytes: int
-    unreadable: bool = False
+    unreadable: str = ""
+    """The reason."""
 
 
 def a_size(chance: random.Random, most: int = MOST_BYTES) -> int:
@@ -82,11 +93,11 @@ def read_page(chance: random.Random) -> Read:
     kind = chance.choice(KINDS)
     size = a_size(chance)
     body = json_document(chance, size) if "json" in kind else web_page(chance, size)
-    outcome = asyncio.run(_visit(selectors, structured, kind, body))
-    return Read(len(body), unreadable=outcome is Outcome.UNREADABLE)
+    return Read(len(body), asyncio.run(_visit(selectors, structured, kind, body)))
 
 
-async def _visit(selectors: dict[str, Any], structured: bool, kind: str, body: bytes) -> Outcome:
+async def _visit(selectors: dict[str, Any], structured: bool, kind: str, body: bytes) -> str:
+    """Read a page as a crawl does. Return why it is unreadable, nothing where it is not."""
     reader = LimitedReader(make_plan(selectors, structured=structured))
     judge = OutcomeReader(
         CrawlParameters(url=f"{SITE}/"),
@@ -112,12 +123,15 @@ async def _visit(selectors: dict[str, Any], structured: bool, kind: str, body: b
     assert judged.visit is not None
     # A small page has no reason to fail: nothing in it is too much for the reader.
     if judged.visit.outcome is Outcome.UNREADABLE:
-        assert "took more than" in judged.visit.note or "memory" in judged.visit.note, (
-            judged.visit.note
-        )
+        assert is_a_limit(judged.visit.note), judged.visit.note
     if judged.page is not None:
         write(judged.page)
-    return judged.visit.outcome
+    return judged.visit.note if judged.visit.outcome is Outcome.UNREADABLE else ""
+
+
+def is_a_limit(note: str) -> bool:
+    """Tell whether a page is unreadable because it reached its limit on CPU or on memory."""
+    return any(limit.fullmatch(note) for limit in LIMITS)
 
 
 def write(page: PageRecord) -> None:
@@ -317,4 +331,4 @@ class Step(msgspec.Struct, frozen=True):
     reader: str
     bytes: int
     cpu_s: float
-    unreadable: bool = False
+    unreadable: str = ""

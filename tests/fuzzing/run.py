@@ -43,7 +43,8 @@ class Report(NamedTuple):
     slowest: dict[str, Step]
     """By reader: what took the most CPU for each byte, of inputs of 1 MB or more. The start of the
     process that reads a page is among it, a fifth of a second."""
-    unreadable: int
+    unreadable: dict[int, str]
+    """By seed: the reason."""
     peak_bytes: int
     findings: list[Finding]
 
@@ -52,7 +53,8 @@ def fuzz(seed: int, *, count: int | None = None, seconds: float | None = None) -
     """Read inputs from `seed` on, so many or for so long."""
     findings: list[Finding] = []
     slowest: dict[str, Step] = {}
-    inputs = bytes_read = unreadable = 0
+    unreadable: dict[int, str] = {}
+    inputs = bytes_read = 0
     until = None if seconds is None else time.monotonic() + seconds
     following = seed
     while (count is None or following < seed + count) and (until is None or not over(until)):
@@ -65,7 +67,8 @@ def fuzz(seed: int, *, count: int | None = None, seconds: float | None = None) -
             following = line.seed + 1
             inputs += 1
             bytes_read += line.bytes
-            unreadable += line.unreadable
+            if line.unreadable:
+                unreadable[line.seed] = line.unreadable
             worst = slowest.get(line.reader)
             if line.bytes >= LARGE and (
                 worst is None or line.cpu_s * worst.bytes > worst.cpu_s * line.bytes
@@ -150,12 +153,14 @@ def main() -> int:
         parser.error("say --count or --seconds")
     report = fuzz(asked.seed, count=asked.count, seconds=asked.seconds)
     print(f"{report.inputs:,} inputs, {report.bytes / 1e6:,.0f} MB", end=", ")
-    print(f"{report.unreadable} pages unreadable", end=", ")
+    print(f"{len(report.unreadable)} pages unreadable", end=", ")
     print(f"{report.peak_bytes / 1e6:,.0f} MB of memory at most")
     for name, step in sorted(report.slowest.items()):
         rate = step.cpu_s / (step.bytes / 1e6)
         print(f"{name:12} {rate:6.2f} s of CPU a MB at most (seed {step.seed}: ", end="")
         print(f"{step.bytes / 1e6:.2f} MB, {step.cpu_s:.2f} s)")
+    for seed, reason in report.unreadable.items():
+        print(f"seed {seed} is unreadable: {reason}")
     for finding in report.findings:
         print(f"seed {finding.seed}: {finding.why}")
     print(f"{len(report.findings)} findings")

@@ -100,6 +100,18 @@ def test_what_comes_before_the_cut_is_read() -> None:
     assert len(HtmlPage(b"<p>" * 400_000, URL).tree.css("p")) == MOST_TAGS
 
 
+@pytest.mark.parametrize("name", ["article", "menu", "listing", "optgroup", "INS", "li-x"])
+def test_nested_elements_are_cut_whatever_their_names_begin_with(name: str) -> None:
+    page = HtmlPage(b"<%s class=x>" % name.encode() * 100_000, URL)
+    with takes_less_than(2):
+        assert len(page.tree.css(name.lower())) == DEEPEST
+
+
+@pytest.mark.parametrize("name", ["td", "li", "option", "colgroup", "dd", "img", "basefont", "BR"])
+def test_elements_that_end_by_themselves_are_not_deep(name: str) -> None:
+    assert not HtmlPage(b"<%s class=x>" % name.encode() * 15_000, URL).cut
+
+
 @pytest.mark.parametrize(
     "html",
     [

@@ -218,6 +218,53 @@ async def test_a_page_that_takes_too_long_is_unreadable_and_nothing_waits_for_it
 
 @pytest.mark.slow
 @in_a_loop
+async def test_a_page_that_needs_too_much_memory_is_unreadable_and_the_next_one_is_read() -> None:
+    # Without a table each row is ignored, and the parser joins its text to that of all before.
+    rows = b"<tr class=odd><td class=name>tea pot<td>19.99</tr>" * 40_000
+    async with reader_of(make_plan({"title": "h1"})) as reader:
+        assert (await reader.read_within_limit(PAGE, URL)).items
+        (process,) = reader_processes()
+        for _ in range(2):
+            reading = await reader.read_within_limit(rows, URL)
+            assert reading.outcome is Outcome.UNREADABLE
+            assert reading.note == (
+                "the HTML parser gave up: it needs more memory than the 1,000 MB that a page of "
+                "2.0 MB may have; the page's mark-up is probably broken"
+            )
+            assert (await reader.read_within_limit(PAGE + FILLER, URL)).items
+        assert reader_processes() == [process]
+        assert (await reader.read_within_limit(b"<table>" + rows, URL)).outcome is Outcome.OK
+
+
+@pytest.mark.slow
+@in_a_loop
+async def test_the_reader_process_keeps_a_memory_limit_that_was_set_for_its_crawl() -> None:
+    given = 2_000_000_000
+    program = f"""
+import asyncio
+import resource
+from crawlfleet.core.pages.selectors import make_plan
+from crawlfleet.crawl.extract.limited_reader import LimitedReader
+from tests.crawl.extract.test_limited_reader import FILLER, PAGE, reader_processes
+
+async def main():
+    reader = LimitedReader(make_plan({{"title": "h1"}}))
+    reading = await reader.read_within_limit(PAGE + FILLER, "{URL}")
+    print(reading.outcome.value, reader_processes()[0].rlimit(resource.RLIMIT_DATA)[1])
+    await reader.close()
+
+resource.setrlimit(resource.RLIMIT_DATA, ({given}, {given}))
+asyncio.run(main())
+"""
+    crawl = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await crawl.communicate()
+    assert output.decode().split() == ["ok", str(given)]
+
+
+@pytest.mark.slow
+@in_a_loop
 async def test_a_reader_process_that_dies_costs_one_page() -> None:
     async with reader_of(make_plan({"title": "h1"})) as reader:
         assert (await reader.read_within_limit(PAGE, URL)).items

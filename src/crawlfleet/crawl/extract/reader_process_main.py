@@ -10,7 +10,11 @@ import resource
 import signal
 import socket
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
+
+from selectolax.lexbor import SelectolaxError
 
 from crawlfleet.core.pages.xpath import without_xpath
 from crawlfleet.crawl.extract.limited_reader import (
@@ -19,12 +23,18 @@ from crawlfleet.crawl.extract.limited_reader import (
     PageRequest,
     ReaderSettings,
 )
-from crawlfleet.crawl.extract.page_reader import PageReader, decoded, read_failed
+from crawlfleet.crawl.extract.page_reader import GZIP, PageReader, decoded, read_failed
 from crawlfleet.crawl.process_messages import decode, encode
 from crawlfleet.model.crawl.reading import Reading
 
-MEMORY_BYTES: Final = 3_000_000_000
-"""The page with its tree, and all that is found on it. A page of ten megabytes takes a third."""
+MAX_MEMORY_BYTES: Final = 3_000_000_000
+"""The limit for a page of ten megabytes or more with its tree and all that is found on it, and for
+a compressed sitemap, which is larger than it looks."""
+PAGE_MEMORY_BYTES: Final = 500_000_000
+"""The limit for any page; normal pages take a tenth."""
+PAGE_MEMORY_PER_BYTE: Final = 250
+"""The limit grows by so much for each byte of a page. The parser copies a text again and again
+that it joins from many pieces: 2 MB of table rows without a table would take 6 GB."""
 
 
 def main() -> None:
@@ -32,7 +42,6 @@ def main() -> None:
     # Ctrl-C in the terminal is meant for the process of the crawl.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         try:
@@ -48,14 +57,52 @@ def _serve(connection: socket.socket) -> None:
     _send(connection, b"")
     while True:
         page = decode(_receive(connection), PageRequest)
+        limit = memory_limit(page.body)
+        _limit_memory(limit)
         signal.setitimer(signal.ITIMER_PROF, page.cpu_s)
         try:
             reading = _read(full if page.with_xpath else reduced, page)
             answer = encode(PageAnswer(reading))
+        except (MemoryError, SelectolaxError) as error:
+            answer = encode(PageAnswer(None, _memory_failed(error, page.body, limit)))
         except Exception as error:
             answer = encode(PageAnswer(None, read_failed(error)))
         signal.setitimer(signal.ITIMER_PROF, 0)
         _send(connection, answer)
+
+
+def memory_limit(body: bytes) -> int:
+    """Return how many bytes of memory reading a page may take."""
+    if body.startswith(GZIP):
+        return MAX_MEMORY_BYTES
+    return min(MAX_MEMORY_BYTES, PAGE_MEMORY_BYTES + PAGE_MEMORY_PER_BYTE * len(body))
+
+
+def _limit_memory(limit: int) -> None:
+    """Let the process take so much more memory than it has, but never more than it was given."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit += _data_bytes()
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def _data_bytes() -> int:
+    """Return what counts towards the memory limit already; nothing where the system does not
+    say."""
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_bytes().split()[5]) * resource.getpagesize()
+    return 0
+
+
+def _memory_failed(error: Exception, body: bytes, limit: int) -> str:
+    """Say why a page could not be read whose reading got no more memory. The HTML parser gives no
+    reason when it gives up; too little memory is the only one known."""
+    begin = "the HTML parser gave up" if isinstance(error, SelectolaxError) else "reading it failed"
+    return (
+        f"{begin}: it needs more memory than the {limit / 1e6:,.0f} MB that a page of "
+        f"{len(body) / 1e6:.1f} MB may have; the page's mark-up is probably broken"
+    )
 
 
 def _read(reader: PageReader, page: PageRequest) -> Reading:

@@ -39,8 +39,18 @@ _ATTRIBUTE: Final = re.compile(
 )
 _SHORTEST_ATTRIBUTE: Final = len("a ")
 _SCRIPT: Final = re.compile(rb"<script\b(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
-_FLAT: Final = re.findall("..", "brhriminmeliwbcosotrtdthdtddoparbaemp ")
-"""How the names of elements begin that are empty, or end by themselves when the next begins."""
+_FLAT: Final = re.findall(
+    r"\S+",
+    "area base basefont br col colgroup dd dt embed hr image img input li link meta option p param "
+    "source td th thead tr track wbr",
+)
+"""Elements that are empty, or end by themselves when the next one begins. The whole name counts:
+`article` and `listing` can be nested without end, and each of them costs the parser a look at all
+that are open."""
+_SIGNIFICANT: Final = 1 + max(map(len, _FLAT))
+"""So many bytes of a name tell whether it is one of these."""
+_SIGNS: Final = 38
+"""What a byte of a name can be: the end, a letter, a digit, or anything else."""
 
 
 def cut_at(body: bytes) -> int | None:
@@ -71,9 +81,9 @@ def _too_many(body: bytes) -> list[int]:
     """Where there are too many tags, and where they are nested too deep."""
     import numpy as np  # takes a while, and few pages need it
 
-    letter, can_nest = _tables()
-    text = np.frombuffer(body, np.uint8)
-    at = np.flatnonzero(text[:-3] == ord("<"))
+    letter = _letters()
+    text = np.frombuffer(body + b" " * _SIGNIFICANT, np.uint8)
+    at = np.flatnonzero(text[: len(body) - 3] == ord("<"))
     ends = [int(at[MOST_MARKS])] if len(at) > MOST_MARKS else []
     at = at[:MOST_MARKS]
     first = text[at + 1]
@@ -85,7 +95,7 @@ def _too_many(body: bytes) -> list[int]:
     begun = np.bincount(name[opens], minlength=1 << 16)
     ended = np.bincount(name[closes], minlength=1 << 16)
     closes &= (ended <= begun + SLOPPY)[name]
-    nests = can_nest[name]
+    nests = _can_nest(text, np.where(closes, at + 2, at + 1))
     change = np.where(nests & opens, 1, np.where(nests & closes, -1, 0))
     plain = change.copy()
     for script in _SCRIPT.finditer(body):
@@ -102,16 +112,44 @@ def _too_many(body: bytes) -> list[int]:
     return ends
 
 
+def _can_nest(text: Any, begin: Any) -> Any:
+    """For each name that begins there: whether such elements can be nested without end."""
+    import numpy as np
+
+    sign, flat = _flat_names()
+    number = np.zeros(len(begin), np.int64)
+    goes_on = np.ones(len(begin), np.bool_)
+    for place in range(_SIGNIFICANT):
+        found = sign[text[begin + place]]
+        goes_on &= found != 0
+        number = number * _SIGNS + found * goes_on
+    return ~np.isin(number, flat)
+
+
 @cache
-def _tables() -> tuple[Any, Any]:
-    """By byte: a letter in lower case or a digit; what ends a name is a space. By the first two
-    letters of a name: whether such elements can be nested without end."""
+def _letters() -> Any:
+    """By byte: a letter in lower case or a digit; what ends a name is a space."""
     import numpy as np
 
     letters = [
         ord(c.lower()) if (c := chr(code)).isascii() and c.isalnum() else 32 for code in range(256)
     ]
-    nests = np.ones(1 << 16, np.bool_)
+    return np.array(letters, np.uint8)
+
+
+@cache
+def _flat_names() -> tuple[Any, Any]:
+    """By byte: which sign of a name it is, none where it ends the name. And the flat names as
+    numbers of these signs."""
+    import numpy as np
+
+    signs = [0 if code in b"\t\n\f\r />" else _SIGNS - 1 for code in range(256)]
+    for value, letter in enumerate("abcdefghijklmnopqrstuvwxyz0123456789", 1):
+        signs[ord(letter)] = signs[ord(letter.upper())] = value
+    flat = []
     for name in _FLAT:
-        nests[ord(name[0]) << 8 | ord(name[1])] = False
-    return np.array(letters, np.uint8), nests
+        number = 0
+        for code in name.encode().ljust(_SIGNIFICANT):
+            number = number * _SIGNS + signs[code]
+        flat.append(number)
+    return np.array(signs, np.int64), np.array(flat, np.int64)
