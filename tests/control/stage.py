@@ -34,10 +34,10 @@ from crawlfleet.model.wire.node_protocol import (
     ReportOutcome,
 )
 from crawlfleet.model.wire.services import ServiceRequest, ServiceResponse
-from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.files import BundleStore
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.seal import Seal
+from crawlfleet.ports.sender import Sender
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.simulation.clock import SimulatedSystem
 

@@ -13,10 +13,10 @@ from crawlfleet.errors import ConfigError
 from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.model.own_files import PAUSES_NAME
 from crawlfleet.model.settings import Settings
-from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.frontier.host import FrontierServer
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.locks import Locks
+from crawlfleet.ports.sender import Sender
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.store_archive import Archive
 
@@ -54,14 +54,14 @@ def open_locks(settings: Settings) -> Locks:
 
 def open_sender(settings: Settings) -> Sender:
     """Who carries what webhooks are told: to web addresses, and to people as letters."""
-    from crawlfleet.adapters.notify.by_scheme import Couriers
-    from crawlfleet.adapters.notify.http import HttpCourier
-    from crawlfleet.adapters.notify.mail import MailCourier
+    from crawlfleet.adapters.notify.by_scheme import SenderByScheme
+    from crawlfleet.adapters.notify.http import HttpSender
+    from crawlfleet.adapters.notify.mail import MailSender
 
-    web = HttpCourier(
+    web = HttpSender(
         allow_private=settings.webhooks.allow_private, timeout_s=settings.webhooks.timeout_s
     )
-    return Couriers({"http": web, "https": web, "mailto": MailCourier(settings.mail)})
+    return SenderByScheme({"http": web, "https": web, "mailto": MailSender(settings.mail)})
 
 
 def open_ledger(settings: Settings) -> LedgerBook | None:

@@ -13,7 +13,6 @@ import msgspec
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
-from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.events import EventSink
 from crawlfleet.ports.files import BundleStore
 from crawlfleet.ports.frontier.host import FrontierFolders, FrontierServer
@@ -22,6 +21,7 @@ from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.locks import Locks
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.seal import Seal
+from crawlfleet.ports.sender import Sender
 from crawlfleet.ports.tables import Expiring
 
 

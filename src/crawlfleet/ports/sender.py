@@ -1,10 +1,12 @@
-"""What is handed to a courier, and what it brings back."""
+"""Messages that leave the fleet, and the port that sends them."""
+
+from typing import Protocol
 
 import msgspec
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be sent to somebody outside of the fleet."""
+    """A message to a receiver outside of the fleet."""
 
     id: str
     url: str
@@ -12,7 +14,7 @@ class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     title: str = ""
-    """What a letter is about, in a line."""
+    """The subject of an e-mail, in one line."""
 
 
 def recipients(url: str) -> list[str]:
@@ -21,7 +23,7 @@ def recipients(url: str) -> list[str]:
 
 
 class SendResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a parcel."""
+    """The outcome of one attempt to send a message."""
 
     delivered: bool = False
     status: int = 0
@@ -32,3 +34,18 @@ class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
     """When the receiver wants to be asked again."""
     elapsed_s: float = 0.0
+
+
+class Sender(Protocol):
+    """Sends a message to its URL, once, within limits of time and size."""
+
+    async def send(self, message: OutgoingMessage) -> SendResult:
+        """Send the message and return the outcome; never raise for the receiver or the network.
+
+        A message that counts as not delivered may have arrived all the same.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections. May be called twice."""
+        ...

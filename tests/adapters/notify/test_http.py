@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from crawlfleet.adapters.notify.by_scheme import Couriers
-from crawlfleet.adapters.notify.http import HttpCourier
+from crawlfleet.adapters.notify.by_scheme import SenderByScheme
+from crawlfleet.adapters.notify.http import HttpSender
 from crawlfleet.ports.sender import OutgoingMessage, SendResult
 
 BODY = b'{"id":"dlv-1"}'
@@ -46,7 +46,7 @@ async def receiving(answer: bytes | Answer) -> AsyncIterator[tuple[Receiver, str
 
 
 async def send(url: str, *, allow_private: bool = True, timeout_s: float = 5.0) -> SendResult:
-    courier = HttpCourier(allow_private=allow_private, timeout_s=timeout_s)
+    courier = HttpSender(allow_private=allow_private, timeout_s=timeout_s)
     headers = (("Content-Type", "application/json"), ("Crawlfleet-Delivery", "dlv-1"))
     try:
         return await courier.send(OutgoingMessage(id="dlv-1", url=url, headers=headers, body=BODY))
@@ -167,7 +167,7 @@ def test_metadata_is_refused_though_private_addresses_are_allowed() -> None:
 def test_connections_are_used_again() -> None:
     async def scene() -> None:
         async with receiving(status("200 OK")) as (receiver, url):
-            courier = HttpCourier(allow_private=True, timeout_s=5.0)
+            courier = HttpSender(allow_private=True, timeout_s=5.0)
             for _ in range(3):
                 parcel = OutgoingMessage(id="d", url=url, body=BODY)
                 assert (await courier.send(parcel)).delivered
@@ -178,5 +178,5 @@ def test_connections_are_used_again() -> None:
 
 
 def test_an_address_of_no_known_kind_is_given_up() -> None:
-    sent = asyncio.run(Couriers({}).send(OutgoingMessage(id="d", url="gopher://x/")))
+    sent = asyncio.run(SenderByScheme({}).send(OutgoingMessage(id="d", url="gopher://x/")))
     assert sent.is_final

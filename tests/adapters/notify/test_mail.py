@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
-from crawlfleet.adapters.notify.mail import MailCourier
+from crawlfleet.adapters.notify.mail import MailSender
 from crawlfleet.features.webhooks.rules.letters import letter_of
 from crawlfleet.model.settings import MailSettings
 from crawlfleet.ports.sender import OutgoingMessage, SendResult
@@ -59,7 +59,7 @@ def send(
             }
         )
         try:
-            return await MailCourier(settings).send(parcel)
+            return await MailSender(settings).send(parcel)
         finally:
             server.close()
 

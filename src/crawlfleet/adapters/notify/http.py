@@ -20,8 +20,8 @@ READ: Final = frozenset({Outcome.OK, Outcome.TOO_LARGE, Outcome.BAD_CONTENT})
 """The answer is there, whatever stands in it."""
 
 
-class HttpCourier:
-    """Implements `crawlfleet.ports.courier.Courier` for `http:` and `https:`."""
+class HttpSender:
+    """Implements `crawlfleet.ports.sender.Courier` for `http:` and `https:`."""
 
     def __init__(self, *, allow_private: bool, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -35,13 +35,13 @@ class HttpCourier:
             per_host=PER_HOST,
         )
 
-    async def send(self, parcel: OutgoingMessage) -> SendResult:
+    async def send(self, message: OutgoingMessage) -> SendResult:
         answer = await self._fetcher.fetch(
             FetchRequest(
-                url=parcel.url,
+                url=message.url,
                 method="POST",
-                headers=parcel.headers,
-                body=parcel.body,
+                headers=message.headers,
+                body=message.body,
                 max_body_bytes=MOST_ANSWER_BYTES,
                 cut=True,
             )

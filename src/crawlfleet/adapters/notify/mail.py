@@ -14,8 +14,8 @@ from crawlfleet.tls import client_context
 AT_ONCE: Final = 2
 
 
-class MailCourier:
-    """Implements `crawlfleet.ports.courier.Courier` for `mailto:`.
+class MailSender:
+    """Implements `crawlfleet.ports.sender.Courier` for `mailto:`.
 
     A letter carries the delivery's id as its Message-ID, so that one that is sent twice is
     recognised. The server is the operator's own choice: no guard stands before it.
@@ -25,7 +25,7 @@ class MailCourier:
         self._settings = settings
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def send(self, parcel: OutgoingMessage) -> SendResult:
+    async def send(self, message: OutgoingMessage) -> SendResult:
         if not self._settings.host:
             return SendResult(
                 error="there is no mail server; set `mail.host` of the master", is_final=True
@@ -34,7 +34,7 @@ class MailCourier:
         begun = loop.time()
         try:
             async with self._turns:
-                await asyncio.to_thread(self._hand_over, _letter(parcel, self._settings.sender))
+                await asyncio.to_thread(self._hand_over, _letter(message, self._settings.sender))
         except smtplib.SMTPResponseException as error:
             said = error.smtp_error
             text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
@@ -77,15 +77,15 @@ class MailCourier:
             raise smtplib.SMTPRecipientsRefused(refused)
 
 
-def _letter(parcel: OutgoingMessage, sender: str) -> EmailMessage:
+def _letter(message: OutgoingMessage, sender: str) -> EmailMessage:
     letter = EmailMessage()
     letter["From"] = sender
-    letter["To"] = ", ".join(recipients(parcel.url))
-    letter["Subject"] = parcel.title
+    letter["To"] = ", ".join(recipients(message.url))
+    letter["Subject"] = message.title
     letter["Date"] = formatdate(usegmt=True)
-    letter["Message-ID"] = f"<{parcel.id}@crawlfleet>"
+    letter["Message-ID"] = f"<{message.id}@crawlfleet>"
     letter["Auto-Submitted"] = "auto-generated"
-    letter.set_content(parcel.body.decode())
+    letter.set_content(message.body.decode())
     return letter
 
 

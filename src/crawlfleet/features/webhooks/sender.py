@@ -26,9 +26,8 @@ from crawlfleet.features.webhooks.table import DELIVERIES, waiting_deliveries
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.settings import WebhookSettings
-from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.seal import Unsealable
-from crawlfleet.ports.sender import SendResult
+from crawlfleet.ports.sender import Sender, SendResult
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger

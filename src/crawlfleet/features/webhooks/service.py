@@ -28,9 +28,8 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import WEBHOOK, make_id
 from crawlfleet.model.task import Callback, Task
-from crawlfleet.ports.courier import Sender
 from crawlfleet.ports.seal import Unsealable
-from crawlfleet.ports.sender import SendResult
+from crawlfleet.ports.sender import Sender, SendResult
 from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
