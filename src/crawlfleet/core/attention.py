@@ -1,8 +1,8 @@
-"""What people should look at first: from what is known of the fleet to a ranked list.
+"""Attention list: ranks the problems of the fleet that an operator should look at first.
 
-What keeps work from being done comes before what may, and of equal rank first what stands for
-most. Many things of one kind are one line, so that a rack that lost its power does not hide the
-one task type that no node knows.
+Problems that stop work come before those that may stop it; of equal severity, the one that affects
+most comes first. Problems of one kind share a line, so that a rack that lost its power does not
+hide the one task type that no node knows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class WaitingTasks(msgspec.Struct, frozen=True, kw_only=True):
     task_type: str
     feasible: bool
     causes: Sequence[Cause]
-    """What keeps nodes from it."""
+    """Causes that keep nodes from taking these tasks."""
 
 
 class BlockedHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,30 +61,30 @@ class BlockedHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the fleet, or of one project: then without nodes."""
+    """Observations about the fleet, or about one project; those about a project have no nodes."""
 
     nodes: Sequence[Node] = ()
     whole: bool = True
-    """Whether this is all of the fleet."""
+    """True if the observations cover all of the fleet."""
     waiting: Sequence[WaitingTasks] = ()
     dead_letters: int = 0
     more_dead_letters: bool = False
-    """Whether there are more than were counted."""
+    """True if there are more dead letters than `dead_letters`, where counting stopped."""
     attempts: int = 0
-    """That ended in the last minutes."""
+    """Number of attempts that ended in the last minutes."""
     failures: Mapping[str, int] = {}
-    """Of these, by the class of their error."""
+    """Failed attempts among `attempts`, by error class."""
     blocked: Sequence[BlockedHost] = ()
     disk_free: float | None = None
     """The free share of the disk with the master's data."""
     store_trouble: str = ""
     """Why nothing can be stored, and what to do about it."""
     clock_set_by_s: float = 0.0
-    """By how much the clock of the master's machine was set ahead while the master ran."""
+    """Seconds by which the clock of the master's machine was set ahead while the master ran."""
 
 
 def rank(seen: Observed) -> tuple[Concern, ...]:
-    """What ought to be looked at, the most pressing first."""
+    """Return the concerns to look at, the most pressing first."""
     found = [
         *_store(seen.store_trouble),
         *_nodes(seen),

@@ -102,7 +102,7 @@ def needs_cell(
     *,
     has_bundle: bool = False,
 ) -> bool:
-    """Whether an execution runs in a cell: its task demands it, or it runs foreign code.
+    """Return whether an execution runs in a cell: its task demands it, or it runs foreign code.
 
     A bundle is foreign code, whatever the task type and the settings.
     """

@@ -1,4 +1,5 @@
-"""Whether a key is good, what becomes of it, and which requests for keys can be granted.
+"""API keys and join tokens: checks whether a key is still valid, what a change of a key writes, and
+which requests for keys are granted.
 
 Secrets are 256 random bits, so a plain SHA-256 is the right way to store them: a slow hash protects
 what people can remember, and would cost each request what it costs a guesser. Nobody guesses these.
@@ -17,7 +18,7 @@ from crawlfleet.model.requests import JoinTokenRequest, KeyRequest
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 SCOPE: Final = "key-name"
-"""Where the names of keys are claimed."""
+"""Scope in which the names of keys are claimed."""
 _NAME_REMEDY: Final = (
     "use letters, digits, dot, dash and underscore, at most 64, beginning with a letter or digit"
 )
@@ -48,12 +49,12 @@ def why_over(held: ApiKey, parent: ApiKey | None, *, now: float) -> str | None:
 
 
 def is_good(key: ApiKey, digest: str, *, now: float) -> bool:
-    """Whether who shows the secret with this digest may still be let in."""
+    """Return whether a caller with this secret (given by its digest) may still authenticate."""
     return digest in key.hashes and why_not(key, digest, now=now) is None
 
 
 def is_live(key: ApiKey, *, now: float) -> bool:
-    """Whether somebody may still be let in with its newest secret."""
+    """Return whether the key still authenticates callers with its newest secret."""
     return is_good(key, key.secret_hash, now=now)
 
 
@@ -96,7 +97,7 @@ def claim_name(key: ApiKey, *, now: float) -> Claim:
 
 
 def key_problems(request: KeyRequest) -> Iterator[FieldProblem]:
-    """What is wrong with a request for a key."""
+    """Yield the problems of a request for a key."""
     yield from _name_problems(request.name)
     if request.project_id is not None:
         if not NAME.match(request.project_id):
@@ -120,7 +121,7 @@ def key_problems(request: KeyRequest) -> Iterator[FieldProblem]:
 def join_token_problems(
     request: JoinTokenRequest, clusters: Container[str]
 ) -> Iterator[FieldProblem]:
-    """What is wrong with a request for a join token."""
+    """Yield the problems of a request for a join token."""
     if request.name is not None:
         yield from _name_problems(request.name)
     if request.cluster_id not in clusters:

@@ -1,4 +1,4 @@
-"""What may be made and changed of projects and clusters, and what a change comes to.
+"""Projects and clusters: checks of requests, and the changes that they make.
 
 Every change of a cluster's settings is a new numbered version, which is written together with the
 cluster: so the cluster and its history cannot disagree, and of two changes of one version only one
@@ -40,7 +40,8 @@ DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{0,255}\Z")
 
 
 def text_problems(given: Any) -> Iterator[FieldProblem]:
-    """What is wrong with the id, name and description of a request, as far as it has them."""
+    """Yield the problems of the id, name and description of a request; fields it lacks are
+    skipped."""
     id = getattr(given, "id", None)
     if id is not None:
         yield from name_problems(id, "id")
@@ -55,7 +56,7 @@ def text_problems(given: Any) -> Iterator[FieldProblem]:
 def settings_problems(
     settings: ClusterSettings, *, strategies: Collection[str], fleet: SessionSettings
 ) -> Iterator[FieldProblem]:
-    """What is wrong with settings of a cluster; what they leave open is the fleet's."""
+    """Yield the problems of cluster settings; values that are not set are those of the fleet."""
     if settings.default_strategy is not None and settings.default_strategy not in strategies:
         yield _problem(
             "configuration.default_strategy",
@@ -74,13 +75,13 @@ def settings_problems(
 
 
 def timeout_of(settings: ClusterSettings, fleet: SessionSettings) -> float:
-    """How long a node of the cluster may be silent."""
+    """Return the session timeout of the cluster's nodes, in seconds."""
     given = settings.session_timeout_s
     return fleet.timeout_s if given is None else given
 
 
 def interval_of(settings: ClusterSettings, fleet: SessionSettings) -> float:
-    """How often a node of the cluster says that it is alive."""
+    """Return the heartbeat interval of the cluster's nodes, in seconds."""
     given = settings.heartbeat_interval_s
     return fleet.heartbeat_interval_s if given is None else given
 
@@ -108,19 +109,19 @@ def new_project(request: ProjectRequest, *, now: float, cause: str) -> Change:
 def changed_project(
     project: Project, patch: ProjectPatch, *, now: float, cause: str
 ) -> Change | None:
-    """What a patch changes; `None` when the project is like that already."""
+    """Return the change that a patch makes; `None` when the project is like that already."""
     return _project(project, _given(patch), "project.changed", now, cause)
 
 
 def moved_project(
     project: Project, status: ProjectStatus, *, now: float, cause: str
 ) -> Change | None:
-    """What closing or opening changes; `None` when the project is like that already."""
+    """Return the change that closes or opens a project; `None` when it has that status already."""
     return _project(project, {"status": status}, f"project.{status}", now, cause)
 
 
 def with_quotas(project: Project, patch: QuotaPatch, *, now: float, cause: str) -> Change | None:
-    """What other quotas and shares change; `None` when the project has them already."""
+    """Return the change that sets quotas and shares; `None` when the project has them already."""
     fields = {name: getattr(patch, name) for name in patch.__struct_fields__}
     given = {name: value for name, value in fields.items() if value is not UNSET}
     if given.get("nodes", {}) is None:
@@ -130,7 +131,7 @@ def with_quotas(project: Project, patch: QuotaPatch, *, now: float, cause: str) 
 
 
 def quota_problems(patch: QuotaPatch) -> Iterator[FieldProblem]:
-    """What is wrong with the labels of nodes that are to be kept for a project."""
+    """Yield the problems of the labels of nodes that are to be reserved for a project."""
     if patch.nodes:
         for problem in labels_problems(patch.nodes):
             field = problem.field.replace("labels", "nodes", 1)
@@ -167,7 +168,7 @@ def new_cluster(request: ClusterRequest, *, now: float, cause: str) -> Change:
 def changed_cluster(
     cluster: Cluster, patch: ClusterPatch, *, now: float, cause: str
 ) -> Change | None:
-    """What a patch changes; `None` when the cluster is like that already."""
+    """Return the change that a patch makes; `None` when the cluster is like that already."""
     settings = merged(cluster.configuration, patch.configuration)
     return _cluster(cluster, _given(patch), settings, now, cause)
 
@@ -175,14 +176,14 @@ def changed_cluster(
 def moved_cluster(
     cluster: Cluster, status: ClusterStatus, *, now: float, cause: str
 ) -> Change | None:
-    """What another status changes; `None` when the cluster has it already."""
+    """Return the change that sets the status; `None` when the cluster has it already."""
     return _cluster(cluster, {"status": status}, cluster.configuration, now, cause)
 
 
 def reconfigured(
     cluster: Cluster, settings: ClusterSettings, *, now: float, cause: str
 ) -> Change | None:
-    """What other settings change; `None` when the cluster has them already."""
+    """Return the change that sets the configuration; `None` when the cluster has it already."""
     return _cluster(cluster, {}, settings, now, cause)
 
 

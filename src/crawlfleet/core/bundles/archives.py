@@ -1,4 +1,4 @@
-"""What an archive of code is, and whether it can be unpacked without harm.
+"""Archives of bundles: recognises the kind of code and checks that unpacking is harmless.
 
 An archive comes from a stranger. Nothing is written before all of it was looked at: names that
 leave the folder, links and devices, names that stand in each other's way, archives that grow out
@@ -27,9 +27,9 @@ MAX_UNPACKED_BYTES: Final = 100_000_000
 LONGEST_NAME: Final = 240
 MOST_PARTS: Final = 32
 MOST_TEXT_BYTES: Final = 500_000
-"""Of the few files that are read here."""
+"""Size limit of the files whose text is read; spiders are not looked for in larger ones."""
 SCRAPY: Final = "scrapy>=2.11"
-"""What a Scrapy project needs that names no Scrapy."""
+"""Requirement of a Scrapy project that does not list Scrapy itself."""
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z")
 _STRANGE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _ENCRYPTED: Final = 0x1
@@ -41,7 +41,7 @@ class BadArchive(ValueError):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in an archive."""
+    """Contents of a checked archive."""
 
     kind: BundleKind
     files: int
@@ -49,10 +49,10 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     root: str = ""
     """The folder, with a slash at its end, in which the code begins."""
     settings_module: str = ""
-    """Of a Scrapy project."""
+    """Settings module of a Scrapy project; empty for other code."""
     requirements: tuple[str, ...] = ()
     spiders: tuple[str, ...] = ()
-    """Their names, as far as they can be read from the code."""
+    """Names of the spiders, as far as they can be read from the code."""
 
 
 class ArchiveMember(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class ArchiveMember(msgspec.Struct, frozen=True):
 
 
 def look_into(data: bytes) -> Contents:
-    """What is in an archive, all of which was read and found good. Raises `BadArchive`."""
+    """Read and check all of an archive and return its contents. Raises `BadArchive`."""
     files = 0
     size = 0
     spiders: set[str] = set()

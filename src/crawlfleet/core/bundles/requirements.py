@@ -1,4 +1,4 @@
-"""What a bundle says it needs, read so that nothing but names of packages gets through.
+"""Requirements of a bundle, parsed so that only names of packages pass.
 
 The list is handed to an installer on the nodes, which runs with the node's own rights. So it may
 name packages, versions, markers and hashes; options, paths and addresses are refused, since they
@@ -18,10 +18,11 @@ from crawlfleet.core.text.nesting import brackets_too_deep
 
 MOST_REQUIREMENTS: Final = 500
 LONGEST: Final = 40_000
-"""Of one with its hashes: a package with many wheels has more than a hundred of them."""
+"""Length limit of one requirement with its hashes: a package with many wheels has more than a
+hundred."""
 LONGEST_PLAIN: Final = 1_000
 MOST_BRACKETS: Final = 20
-"""Those of a marker are read by functions that call themselves."""
+"""Limit of brackets in a marker: the functions that parse markers are recursive."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._,<>=!~*+()\[\]; \"'-]+")
 """No path, address, variable or comment can be written with these."""
 _HASHED: Final = " --hash="
@@ -73,8 +74,8 @@ def names(requirement: str) -> str:
 
 
 def checked(found: Iterable[str]) -> list[str]:
-    """The same in their one spelling, if each is the name of a package. Raises
-    `BadRequirement`."""
+    """Return the requirements in normalised spelling. Raises `BadRequirement` if one is not the
+    name of a package."""
     wanted = [*islice(found, MOST_REQUIREMENTS + 1)]
     if len(wanted) > MOST_REQUIREMENTS:
         raise BadRequirement(f"more than {MOST_REQUIREMENTS} requirements")

@@ -1,7 +1,8 @@
-"""Which fields of a crawl no item has had a value for: their selectors are likely wrong.
+"""Empty fields of a crawl: fields for which no item had a value, so that their selectors are likely
+wrong.
 
-A site that changes its mark-up, or a slip of the pen, gives items that look right and lack
-something. Nobody sees that among thousands of them, so that a crawl says it.
+After a change of a site's mark-up, or with a typing error in a selector, items look right and lack
+something. People do not see that among thousands of items, so the crawl reports it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from crawlfleet.model.crawl.extraction import (
 ENOUGH_PAGES: Final = 20
 """After so many a field without a value is told of; before that, it may be for want of pages."""
 MOST_NAMED: Final = 10
-"""In a line for people."""
+"""Limit of fields that a message names."""
 LONGEST_SELECTOR: Final = 100
 """Characters that are shown."""
 
@@ -50,7 +51,7 @@ def selectors_of(plan: ExtractionPlan, names: Collection[str]) -> dict[str, str]
 def still_empty(
     plan: ExtractionPlan, empty: Sequence[str], items: Iterable[Item]
 ) -> tuple[str, ...]:
-    """Those of the fields that none of these items has a value for, either."""
+    """Return those of the `empty` fields for which none of these items has a value either."""
     left = dict.fromkeys(empty)
     for item in items:
         if not left:
@@ -71,7 +72,7 @@ def still_empty(
 
 
 def in_words(empty: EmptyFields) -> str:
-    """What people are told."""
+    """Return the warning about empty fields, as text for people."""
     shown = [f"{name} ({selector})" for name, selector in empty.selectors.items()]
     more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
     pages = "1 page" if empty.pages == 1 else f"{empty.pages} pages"
@@ -79,7 +80,7 @@ def in_words(empty: EmptyFields) -> str:
 
 
 def has_value(field: FieldPlan, value: Any) -> bool:
-    """Whether something was found for a field; zero is something."""
+    """Return whether a value was found for a field; zero is a value."""
     return value is not None and value is not False and value != [] and value != field.default
 
 

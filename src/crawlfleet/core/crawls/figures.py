@@ -55,12 +55,12 @@ def together(parts: Sequence[ToldFigures]) -> CrawlFigures | None:
 
 
 def part_of(told: ToldFigures) -> Part:
-    """What of a crawl was done for one task."""
+    """Return the part of a crawl that was done for one task."""
     return told.part or Part(pages=told.pages, items=told.items)
 
 
 def counted(figures: AnyFigures, counts: FrontierCounts) -> AnyFigures:
-    """With what the frontier itself says, unless that is older than what was told."""
+    """Return the figures updated with the counts of the frontier, unless the counts are older."""
     if _reach(counts) < (figures.done, figures.requests):
         return figures
     figures = msgspec.structs.replace(
@@ -89,18 +89,19 @@ def counted(figures: AnyFigures, counts: FrontierCounts) -> AnyFigures:
 
 
 def failed_in(outcomes: Mapping[str, int]) -> int:
-    """How many URLs gave an error instead of a page."""
+    """Return the number of URLs that gave an error instead of a page."""
     return sum(number for outcome, number in outcomes.items() if outcome in ERRORS)
 
 
 def depths_in(depths: Mapping[int, int]) -> tuple[int, ...]:
-    """How many URLs there are at each depth, as far as that is shown."""
+    """Return the number of URLs at each depth, for the first `MOST_DEPTHS` depths."""
     deepest = min(max(depths, default=-1), MOST_DEPTHS - 1)
     return tuple(depths.get(depth, 0) for depth in range(deepest + 1))
 
 
 def _reach(counts: FrontierCounts) -> tuple[float, float]:
-    """How far a crawl had come; what nobody noted may be anything."""
+    """Return how far a crawl had come, as (URLs done, requests); infinite requests if not
+    recorded."""
     spent = None if counts.totals is None else counts.totals.spent
     return counts.done, inf if spent is None else spent.requests
 
@@ -111,7 +112,8 @@ def _plain(told: CrawlFigures) -> CrawlFigures:
 
 
 def _added_up(parts: Sequence[ToldFigures], newest: ToldFigures) -> CrawlFigures:
-    """Of those who know their own part alone, as spiders and nodes of earlier versions do."""
+    """Add up the figures of workers that report only their own part: spiders, and nodes of earlier
+    versions."""
     return msgspec.structs.replace(
         newest,
         pages=sum(each.pages for each in parts),

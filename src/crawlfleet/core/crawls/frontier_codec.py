@@ -14,7 +14,7 @@ HOW: Final = "zstd"
 PLAIN: Final = b"\0"
 PACKED: Final = b"\1"
 IN_JSON: Final = b"\2"
-"""For those who have JSON alone: they are answered in the same form."""
+"""Marks messages in JSON, for clients without MessagePack; they are answered in JSON too."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _talk: Final = msgspec.msgpack.Decoder(FrontierRequest)
@@ -22,7 +22,7 @@ _told: Final = msgspec.msgpack.Decoder(FrontierReply)
 
 
 class Unreadable(CrawlfleetError):
-    """It was not written by this program, or by another version of it."""
+    """Raised for a message that this version of the program did not write."""
 
 
 def written(said: FrontierRequest | FrontierReply) -> bytes:
@@ -39,7 +39,7 @@ def written(said: FrontierRequest | FrontierReply) -> bytes:
 
 
 def answer_to(asked: bytes, told: FrontierReply) -> bytes:
-    """What is told, in the form in which it was asked for."""
+    """Encode a reply in the format (MessagePack or JSON) of the request."""
     if asked[:1] != IN_JSON:
         return written(told)
     answers = told.answers

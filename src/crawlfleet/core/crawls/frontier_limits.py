@@ -1,5 +1,5 @@
-"""How much may be asked of a frontier at once: executions run code of others, and the master must
-not be hurt by what they say."""
+"""Limits of requests to the frontier: executions run foreign code, and their requests must not
+overload the master."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,11 +7,11 @@ from typing import Final
 from crawlfleet.model.wire import frontier as wire
 
 MOST_ASKS: Final = 1_000
-"""In one talk."""
+"""Limit of asks in one request."""
 MOST_HOSTS: Final = 10_000
-"""That are leased, topped up or reclaimed by one ask."""
+"""Limit of hosts that one ask leases, tops up or reclaims."""
 MOST_URLS: Final = 10_000
-"""Of one host."""
+"""Limit of URLs of one host in one ask."""
 MOST_SEEDS: Final = 100_000
 MOST_SHOWN: Final = 1_000
 MOST_WORKERS: Final = 1_000
@@ -20,7 +20,7 @@ LONGEST_NAME: Final = 200
 
 
 def problem_of(talk: wire.FrontierRequest) -> str:
-    """What of it is too much, and how much would be all right; nothing when it can be done."""
+    """Return which amount of a request is beyond its limit, and the limit; empty if none is."""
     if len(talk.asks) > MOST_ASKS:
         return f"asks: {len(talk.asks)} at once are too many; send at most {MOST_ASKS}"
     for number, ask in enumerate(talk.asks):

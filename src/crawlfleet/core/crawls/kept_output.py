@@ -1,4 +1,5 @@
-"""Whether output of a crawl ought to be kept by the master, so that its absence is a loss.
+"""Missing output: decides whether the master should have the output of a crawl, so that its absence
+is a loss.
 
 The store says that a crawl has run; the folder of output says what it found. A store that was
 restored without that folder knows of crawls whose output is elsewhere.
@@ -47,7 +48,7 @@ def why_missing(task: Task, *, items: float, restored_at: float | None) -> str |
 
 
 def _is_kept_here(task: Task) -> bool:
-    """Whether the output goes to the master, by the task's own parameters."""
+    """Return whether the task's own parameters send its output to the master."""
     if task.task_type != CRAWL:
         return True
     try:

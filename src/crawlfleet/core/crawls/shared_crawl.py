@@ -1,4 +1,5 @@
-"""What all who work for one crawl have in common: its id, and the rules of its frontier."""
+"""Crawls that several executions share: the crawl's id, the rules of its frontier and each
+execution's share of hosts."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ if TYPE_CHECKING:  # a crawl of one process has neither
 
 
 def rules_of(parameters: CrawlParameters) -> FrontierRules:
-    """What a crawl demands of its frontier."""
+    """Return the rules of the frontier that the parameters of a crawl demand."""
     return FrontierRules(
         max_depth=parameters.depth,
         max_pages=parameters.limits.max_pages,
@@ -26,8 +27,8 @@ def rules_of(parameters: CrawlParameters) -> FrontierRules:
 
 
 def wants_server(parameters: CrawlParameters, *, is_shard: bool, has_server: bool) -> bool:
-    """Whether a crawl keeps its frontier on the fleet's server rather than with the master: when
-    it says so, and by itself when several nodes work for it."""
+    """Return whether the frontier of a crawl is on the fleet's Redis server instead of the master:
+    if its parameters say so or, by default, if several nodes work on the crawl."""
     if parameters.frontier is None:
         return is_shard and has_server
     return parameters.frontier == "redis"
@@ -57,21 +58,22 @@ def counted_in(receipts: Mapping[str, Any]) -> dict[Stream, dict[str, int]]:
 
 
 class CrawlShare(NamedTuple):
-    """How many hosts an execution may have."""
+    """Share of the hosts of a crawl that one execution may hold."""
 
     more: int
-    """So many it may lease."""
+    """Number of further hosts that the execution may lease."""
     surplus: int
-    """So many it should give back, since others have less than their share."""
+    """Number of hosts that the execution should return, since others have less than their share."""
 
 
 def share_of(execution_id: str, held: Mapping[str, int], free: int) -> CrawlShare:
-    """What is due to one of those that work for a crawl.
+    """Return the share of hosts of one execution of a crawl.
 
-    `held` says how many hosts each of them has, 0 for one that has none, and `free` how many
-    nobody has. Nobody gets more than its part, rounded up. Who has more gives back what others
-    lack to that; and what they lack to their part, rounded down, also who has just a little more.
-    So nothing moves to and fro, and when one more comes each of the others gives of its own.
+    `held` is the number of hosts of each execution (0 if it has none), and `free` the number of
+    hosts without an execution. An execution may hold at most ceil(hosts / executions). One above
+    that returns as many as others lack to it beyond `free`; one above floor(hosts / executions)
+    does the same for that number. So no host moves to and fro, and a new execution takes hosts
+    from all others.
     """
     hosts, workers, mine = sum(held.values()) + free, len(held), held[execution_id]
     most, least = -(-hosts // workers), hosts // workers

@@ -1,8 +1,9 @@
-"""What is kept of the log of an execution: the beginning, the end, and how much was between.
+"""Log buffer of an execution: keeps the beginning and the end, and counts the lines left out
+between.
 
-An execution may say more than anybody reads. Its first lines tell how it was set up and its last
-ones how it ended, so those are kept, and the lines between give way. A `Notebook` holds what a
-master has not confirmed yet, and knows which lines are to be forgotten there.
+An execution may log more than people read. Its first lines show how it was set up, and its last
+ones how it ended, so those are kept and the lines between are dropped. A `Notebook` holds the lines
+that the master has not confirmed yet, and knows which lines the master is to delete.
 """
 
 from collections import deque
@@ -17,7 +18,7 @@ from crawlfleet.model.log import Gap, LogLevel, LogLine, LogPart
 MAX_MESSAGE_CHARS: Final = 2_000
 MAX_FIELDS_BYTES: Final = 4_000
 LINE_BYTES: Final = 32
-"""What a line costs besides its text: number, time and level."""
+"""Bytes that a line takes besides its text: number, time and level."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _RANKS: Final = {level: rank for rank, level in enumerate(LogLevel)}
@@ -46,7 +47,7 @@ def trim(message: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any], 
 
 
 def left_out_line(gap: Gap, *, at: float) -> LogLine:
-    """What stands in a log where lines were left out."""
+    """Return the line that stands in a log in place of lines that were left out."""
     count = gap.last - gap.first + 1
     lines = "line was" if count == 1 else "lines were"
     return LogLine(
@@ -97,7 +98,7 @@ class Notebook:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something that the master does not know."""
+        """True if there are lines or a gap that the master does not know yet."""
         unsent = self._unsent_head or self._unsent_tail
         return bool(unsent) or self._gap_told != self._gap_end
 

@@ -1,7 +1,7 @@
-"""How much of all logs is kept: the newest lines, up to a size.
+"""Retention of logs: keeps the newest lines of all logs, up to a total size.
 
-Sizes are known by stretches of time. The oldest stretches go as a whole; of the one in which the
-limit is reached as many lines as are too much, by their mean size.
+Sizes are known per stretch of time. The oldest stretches are deleted whole. In the stretch in which
+the limit is reached, the number of lines to delete follows from their mean size.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ STRETCH_S: Final = 600.0
 
 
 class LogCut(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to go: all before a stretch, and the first lines of it."""
+    """Lines to delete: all lines before a stretch, and the first `lines` of it."""
 
     stretch: int
     lines: int
@@ -33,7 +33,7 @@ def start_of(stretch: int) -> float:
 
 
 def find_cut(sizes: Mapping[int, LogSize], *, most: float) -> LogCut | None:
-    """What has to go so that about `most` bytes stay; nothing if all of it may stay."""
+    """Return the lines to delete so that about `most` bytes stay; `None` if all may stay."""
     left = most
     for stretch in sorted(sizes, reverse=True):
         size = sizes[stretch]

@@ -1,7 +1,7 @@
-"""Which lines of a log are wanted: by what they say, how much they matter, and when.
+"""Search in logs: selects lines by text, level and time.
 
-Searched is a line as people see it: its message, then each field as `name=value`. A regular
-expression is one of RE2, whose time grows with the text alone, and of bounded size.
+The searched text is the line as people see it: its message, then each field as `name=value`.
+Regular expressions are those of RE2, whose time grows only with the text, and of bounded size.
 """
 
 from typing import Any, Final
@@ -13,25 +13,25 @@ from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.log import LogLevel, LogLine
 
 LARGEST_PROGRAM: Final = 1_000
-"""Of a compiled expression; what a byte of text costs at worst grows with it."""
+"""Size limit of a compiled expression; the worst cost of a byte of text grows with it."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class LineFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of a log; everything when nothing is said."""
+    """Filter of log lines; by default it accepts all."""
 
     least: LogLevel = LogLevel.DEBUG
     since: float | None = None
     until: float | None = None
     text: str = ""
-    """To be found in the line, in any case; in lower case here."""
+    """Text that a line must contain, in any case; stored in lower case. Empty: any line."""
     pattern: Any = None
-    """Or a compiled expression that matches somewhere in it."""
+    """Compiled expression that a line must match somewhere, used instead of `text`."""
 
     @property
     def is_search(self) -> bool:
-        """Whether lines have to be looked at one by one."""
+        """True if each line has to be tested, not only its level."""
         return bool(
             self.text
             or self.pattern is not None
@@ -40,7 +40,7 @@ class LineFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def takes(self, line: LogLine) -> bool:
-        """Whether the line is wanted; its level has been chosen by the store."""
+        """Return whether the filter accepts the line; the store has already selected by level."""
         if self.since is not None and line.at < self.since:
             return False
         if self.until is not None and line.at >= self.until:

@@ -1,7 +1,7 @@
-"""Where a request comes from, and whether anybody from there may ask at all.
+"""Address of a client, and whether it may send requests.
 
-A proxy's word about its client is taken only from proxies that the operator trusts, hop by hop
-from the nearest: what stands further left in `X-Forwarded-For` could have been written by anyone.
+A proxy's statement about its client counts only if the operator trusts that proxy, hop by hop from
+the nearest: anybody could have written the entries further left in `X-Forwarded-For`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ Network = IPv4Network | IPv6Network
 MOST_HOPS: Final = 16
 """Nobody has more proxies in a row; a longer list is somebody's joke."""
 OWN_PREFIX: Final = 64
-"""Whoever has one IPv6 address has this many leading bits of it, and all addresses below."""
+"""Length in bits of the IPv6 prefix that one customer of a provider has."""
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -49,7 +49,8 @@ def is_in(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def client_of(peer: str, forwarded: str, trusted: Sequence[Network]) -> Address | None:
-    """Who asks: the peer, or whom trusted proxies say that they ask for; `None` if unknown.
+    """Return the client's address: the peer, or the client that trusted proxies name; `None` if it
+    is not known.
 
     `forwarded` is all of `X-Forwarded-For`.
     """
@@ -62,7 +63,7 @@ def client_of(peer: str, forwarded: str, trusted: Sequence[Network]) -> Address 
 
 
 def is_welcome(client: Address | None, allowed: Sequence[Network], *, allow_loopback: bool) -> bool:
-    """Whether anybody from there may ask; all may where nothing is `allowed` in particular."""
+    """Return whether a client at this address may send requests; an empty `allowed` admits all."""
     if not allowed:
         return True
     if client is None:
@@ -71,7 +72,8 @@ def is_welcome(client: Address | None, allowed: Sequence[Network], *, allow_loop
 
 
 def household(client: Address | None) -> str:
-    """Whom to count wrong keys for: what belongs to one customer of a provider counts as one."""
+    """Return the key under which wrong keys of a client are counted: all addresses of one IPv6
+    prefix count as one."""
     if isinstance(client, IPv6Address):
         return str(ip_network((client, OWN_PREFIX), strict=False))
     return "unknown" if client is None else str(client)

@@ -12,7 +12,7 @@ from crawlfleet.errors import CrawlfleetError
 PACKED_FROM_BYTES: Final = 4_096
 """Smaller bodies fit into a few packets anyway."""
 ENCODINGS: Final = ("zstd", "gzip")
-"""Those that are understood, the preferred one first."""
+"""Supported encodings, the preferred one first."""
 LEVEL: Final = 1
 """The quickest: most of the gain for a small part of the time."""
 
@@ -40,7 +40,8 @@ def pack(body: bytes, encoding: str) -> bytes:
 
 
 def unpack(body: bytes, encoding: str, *, most_bytes: int) -> bytes:
-    """What was packed; raises `BadCompression`, or `TooLarge` without having unpacked much more."""
+    """Return the uncompressed body. Raises `BadCompression`, or `TooLarge` before much more than
+    `most_bytes` was unpacked."""
     plain = _unzstd(body, most_bytes) if encoding == "zstd" else _gunzip(body, most_bytes)
     if len(plain) > most_bytes:
         raise TooLarge(f"more than {most_bytes} bytes came out")

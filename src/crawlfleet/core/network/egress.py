@@ -1,9 +1,9 @@
-"""Whether an IP address may be connected to.
+"""Egress rules: decide whether the fleet may connect to an IP address.
 
-Pages come from strangers, and their links and redirects point where strangers like: at the
-machine itself, its neighbours, or the cloud's metadata service that hands out credentials. So
-only addresses of the public internet are allowed, however they are spelt. Names are no matter
-here: the dialler asks about each address just before it connects to it.
+Pages come from strangers, and their links and redirects can point anywhere: at the machine itself,
+its neighbours, or the cloud's metadata service that hands out credentials. So only addresses of the
+public internet are allowed, however they are spelt. Names are not checked here: the dialler checks
+each address just before it connects to it.
 """
 
 from collections.abc import Sequence
@@ -137,7 +137,7 @@ def refused_address(address: str, port: int, *, is_own: bool, rules: Egress) -> 
 
 
 def _ways(address: str) -> frozenset[IPv4Address | IPv6Address]:
-    """Where packets for an address go; nowhere when it is none."""
+    """Return all addresses that packets for this one may reach; empty if it is not an address."""
     try:
         ip = ip_address(address.partition("%")[0].strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""How many wrong keys are too many: a bucket that refills, and a lock that grows.
+"""Lockout of addresses that send wrong keys: a bucket that refills, and a lock that grows.
 
 Each wrong key takes from the bucket of the address that it came from. When it is empty the address
 is locked out, each time for twice as long; after a long time without a wrong key all is forgotten.
@@ -15,14 +15,14 @@ MINUTE_S: Final = 60.0
 
 
 class LockoutStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of an address."""
+    """Lockout state of one address."""
 
     left: float
-    """How many more wrong keys it may send at once."""
+    """Number of wrong keys that the address may still send at once."""
     at: float
     """When the last wrong key came."""
     locks: int = 0
-    """How often it was locked out."""
+    """Number of times that the address was locked out."""
     locked_until: float = 0.0
 
 
@@ -42,5 +42,5 @@ def after_wrong_key(
 
 
 def locked_for_s(standing: LockoutStanding | None, *, now: float) -> float:
-    """How long an address has to wait; 0 when it is not locked out."""
+    """Return the seconds until an address may try again; 0 when it is not locked out."""
     return 0.0 if standing is None else max(standing.locked_until - now, 0.0)

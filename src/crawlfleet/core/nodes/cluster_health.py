@@ -1,4 +1,4 @@
-"""How a cluster is: what is wrong with it, the worst first, and what to do about it."""
+"""Health of a cluster: its problems, the worst first, each with a remedy."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -18,7 +18,7 @@ LONG_WAIT_S: Final = 60.0
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a cluster."""
+    """Figures of a cluster that its health is judged by."""
 
     cluster_id: str
     status: ClusterStatus

@@ -1,10 +1,11 @@
-"""How a node is: what it measures against limits, with patience in both directions.
+"""Health of a node: compares measurements with limits, with a delay in both directions.
 
 A reading beyond its limit becomes a condition of the node when it stays there for a while, and the
-condition goes when the reading has been well inside the limit for a while; so nothing flaps. The
-worst condition is the node's health. Pressure (CPU, memory, disk) means no new work; what runs
-stays. A crawler that works hard is at 100 % CPU: when CPU is all that is wrong and the node has
-nothing to do, it is given work all the same, since something else makes its machine busy.
+condition ends when the reading has been well inside the limit for a while; so conditions do not
+flap. The worst condition is the node's health. Under pressure (CPU, memory, disk) a node gets no
+new work; running work stays. A crawler that works hard is at 100 % CPU. If CPU is the only
+condition and the node has nothing to do, it gets work all the same, since something else keeps its
+machine busy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +21,8 @@ from crawlfleet.model.translatable import Phrase
 CPU, MEMORY, DISK = "cpu", "memory", "disk"
 ERRORS, LATENCY, CLOCK, PROBE = "errors", "latency", "clock", "probe"
 SLACK: Final = 0.1
-"""How far inside its limit a reading has to be before its condition can go, as a share of it."""
+"""Distance inside its limit that a reading needs before its condition can end, as a share of the
+limit."""
 DISK_SHARE: Final = 0.95
 """A disk that is less full than this is no matter, however small it is."""
 SEVERITY: Final = (
@@ -34,7 +36,7 @@ NO_NEW_WORK: Final = frozenset({Health.UNHEALTHY, Health.UNREACHABLE})
 
 
 class HealthReading(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a node at a heartbeat; `None` is not known, and nothing to complain of."""
+    """Readings of a node at a heartbeat; `None` is not known, and causes no condition."""
 
     cpu: float | None = None
     memory: float | None = None
@@ -43,7 +45,7 @@ class HealthReading(msgspec.Struct, frozen=True, kw_only=True):
     error_rate: float | None = None
     """The share of the executions that ended lately that did not succeed."""
     wait_s: float | None = None
-    """How long they waited at the node before they began, on average."""
+    """Mean time that these executions waited at the node before they began."""
     clock_skew_s: float | None = None
 
 
@@ -118,12 +120,13 @@ def health_of(conditions: Iterable[Condition]) -> Health:
 
 
 def reason_of(conditions: Iterable[Condition]) -> str:
-    """What is wrong, the worst first."""
+    """Return the reasons of the conditions as text, the worst first."""
     return "; ".join(each.reason for each in _worst_first(conditions))
 
 
 def phrases_of(conditions: Iterable[Condition]) -> tuple[Phrase, ...]:
-    """What is wrong, as `reason_of` says it, for those who write it anew."""
+    """Return the reasons of the conditions, the worst first, as phrases that a client can word
+    itself."""
     return tuple(
         Phrase(each.kind, {"value": each.value, "limit": each.limit})
         if each.value is not None and each.limit is not None
@@ -165,7 +168,7 @@ def assessed(
 
 
 def is_only_busy(node: Node) -> bool:
-    """Whether CPU is all that keeps the node from new work."""
+    """Return whether CPU is the only condition that keeps the node from new work."""
     heavy = [each.kind for each in node.conditions if each.health in NO_NEW_WORK]
     return heavy == [CPU]
 

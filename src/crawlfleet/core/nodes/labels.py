@@ -57,7 +57,7 @@ def changed_node(
 
 
 def label_problems(node: Node) -> Iterator[FieldProblem]:
-    """What is wrong with a node's labels and description."""
+    """Yield the problems of a node's labels and description."""
     yield from description_problems(node.description)
     yield from labels_problems(node.labels)
     # The others are among the labels.

@@ -1,7 +1,7 @@
-"""Whether a node may register as it describes itself, and whether what it measures can be true.
+"""Registration of nodes: checks a node's description of itself, and its measurements.
 
-What a node says reaches placement, the store and people's screens: it is judged like a task is,
-with every problem at once, each with its field and remedy.
+The values reach placement, the store and people's screens. So they are checked like those of a
+task: every problem at once, each with its field and remedy.
 """
 
 import re
@@ -44,7 +44,7 @@ _TEXTS: Final = (
 def registration_problems(
     registration: Registration, clusters: Collection[str]
 ) -> Iterator[FieldProblem]:
-    """What is wrong with a node's description of itself."""
+    """Yield the problems of a node's description of itself."""
     for field, pattern, message, remedy in _TEXTS:
         value = getattr(registration, field)
         if value is not None and not pattern.match(value):
@@ -102,7 +102,7 @@ def probe_refusal(address: str, *, allow_loopback: bool) -> str | None:
 
 
 def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
-    """What cannot be true of a node's measurements."""
+    """Yield the measurements of a heartbeat that are impossible."""
     for field in SHARES:
         share = getattr(heartbeat.resources, field)
         if share is not None and not 0 <= share <= 1:
@@ -134,7 +134,7 @@ def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
 
 
 def labels_problems(labels: Mapping[str, str]) -> Iterator[FieldProblem]:
-    """What is wrong with labels."""
+    """Yield the problems of labels."""
     if len(labels) > MAX_ENTRIES:
         yield _problem("labels", len(labels), "has too many entries", f"use at most {MAX_ENTRIES}")
     for name, value in labels.items():

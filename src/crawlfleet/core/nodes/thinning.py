@@ -1,7 +1,7 @@
-"""How the history of a node gets coarser as it gets older: samples become means.
+"""Thinning of a node's history: old samples are replaced by their means.
 
-A mean of means is the mean of what they are made of, so it does not matter in how many steps a
-history was thinned.
+A mean of means is the mean of all samples, so the number of steps in which a history was thinned
+does not matter.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,8 @@ from crawlfleet.model.node_sample import WIDTH_S, NodeSample, Resolution
 
 
 def bucket(at: float, resolution: Resolution) -> float:
-    """Where the minute or hour begins that an instant belongs to; itself for `raw`."""
+    """Return the start of the minute or hour that contains an instant; the instant itself for
+    `raw`."""
     width = WIDTH_S[resolution]
     return at // width * width if width else at
 
@@ -28,9 +29,9 @@ def thin(samples: Iterable[NodeSample], to: Resolution) -> list[NodeSample]:
 
 
 def whole(samples: Sequence[NodeSample], to: Resolution, *, complete: bool) -> list[NodeSample]:
-    """Those of a portion in order whose minute or hour is in it to its end.
+    """Return the samples of an ordered portion whose minute or hour ends within the portion.
 
-    `complete` says that no sample follows the portion, so that all are.
+    With `complete`, no sample follows the portion, and all of it is returned.
     """
     if complete or not samples:
         return [*samples]

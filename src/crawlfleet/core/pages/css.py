@@ -1,8 +1,9 @@
-"""What a CSS selector asks for besides elements, and how dear it may become.
+"""CSS selectors: reads their extensions, and bounds their cost.
 
-`h2::text`, `a@href`, `a::attr(href)` and `div::html` say what is taken of an element. The engine
-that matches selectors goes back over all ancestors or siblings for some of their parts, once more
-for each such part; a page made for it can keep it busy for hours, so they are counted.
+`h2::text`, `a@href`, `a::attr(href)` and `div::html` name the value to take from an element. For
+some parts of a selector the matching engine goes back over all ancestors or siblings, once more for
+each such part. A page made for such a selector could keep the engine busy for hours, so these parts
+are counted.
 """
 
 import re
@@ -25,11 +26,11 @@ class Compound(NamedTuple):
     """One part of a selector, and what one look at it may cost."""
 
     combinator: str
-    """How it is tied to the part before it."""
+    """Combinator between this part and the one before it."""
     wide: bool = False
-    """Whether it counts siblings."""
+    """True if the part counts siblings."""
     deep: int = 0
-    """How many times over it looks into or out of what is nested."""
+    """Number of times that the part walks into or out of nested elements."""
 
 
 Chain = tuple[Compound, ...]
@@ -98,7 +99,7 @@ def cost(chains: tuple[Chain, ...], *, elements: int, depth: int, breadth: int) 
 
 
 def _spaced(selector: str) -> str:
-    """With spaces around all combinators that are not within brackets or quotes."""
+    """Return the selector with spaces around all combinators outside of brackets and quotes."""
     return "".join(
         f" {char} "
         if char in ">+~" and not inside

@@ -11,7 +11,7 @@ from typing import Any, Final
 from crawlfleet.model.crawl.extraction import Step
 
 MOST: Final = 100_000
-"""So many values are taken, not more."""
+"""Limit of the values that a path returns."""
 
 _STEP: Final = re.compile(
     r"""\.?\[(?:\s*(?P<at>-?\d{1,9})\s*|\s*(?P<all>\*)\s*|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\]

@@ -53,8 +53,8 @@ _CHALLENGE_MARKS: Final = (
     (b"cf-turnstile", "a captcha"),
 )
 _ON_NO_OTHER_PAGE: Final = ((b'<script id="anubis_version"', "Anubis's challenge"),)
-"""What a maker writes into each of its own pages and into no page of a site. It speaks the language
-of its visitor or of its site, often at length, so that words and sizes say nothing."""
+"""Marks of challenge pages that no page of a site has. The texts of these pages are often long and
+in any language, so words and sizes cannot identify them."""
 _WALL_TITLE: Final = re.compile(
     r"\bjust a moment\b|\battention required\b|\baccess (?:denied|to this page has been denied)\b"
     r"|\bare you (?:a )?(?:human|robot)\b|\brobot check\b|\bsecurity check\b"
@@ -77,7 +77,7 @@ _WALL_TEXT: Final = re.compile(
     re.IGNORECASE,
 )
 _IN_ANY_APP: Final = re.compile(r"\benable javascript to (?:continue|proceed)\b", re.IGNORECASE)
-"""What the page of a program in the browser says where there are no scripts."""
+"""Text that a single-page app shows to a client without JavaScript."""
 _SIGN_IN_TITLE: Final = re.compile(
     "404|found|exist|no longer|just a moment|attention required|access|are you|robot|a bot|security"
     "|verify|captcha|pardon|blocked|unusual|ddos|forbidden"
@@ -94,9 +94,9 @@ _WALL_HEADERS: Final = {
 
 
 def worth_a_look(*, status: int, title: str, size: int) -> bool:
-    """Whether a page may be one of these at all; cheap, so that most pages cost no more.
+    """Return whether a page needs the full check by `blocked`; cheap, since most pages do not.
 
-    `size` is that of the whole page in bytes.
+    `size` is the size of the whole page in bytes.
     """
     if size <= _TINY_BYTES or status != 200:
         return True
@@ -130,10 +130,11 @@ def blocked(
     body: bytes = b"",
     headers: Iterable[tuple[str, str]] = (),
 ) -> str | None:
-    """What keeps us out where a page should be; `None` when nothing seems to.
+    """Return the wall (captcha, challenge, denial) that came in place of a page; `None` if there
+    seems to be none.
 
-    `headers` have lower-case names. The mark of a captcha alone means nothing on a page that has
-    something to say: contact forms have captchas too.
+    `headers` have lower-case names. The mark of a captcha alone does not count on a page with
+    content: contact forms have captchas too.
     """
     if by_header := _in_headers(status, headers):
         return by_header
@@ -163,11 +164,11 @@ def in_place_of_rules(
     body: bytes,
     headers: Iterable[tuple[str, str]],
 ) -> str | None:
-    """What keeps us out where a robots.txt should be; `None` when the site itself may have
-    answered that there is none.
+    """Return the wall that came in place of a robots.txt; `None` if the site itself may have
+    answered.
 
-    With a 4xx only what makers of walls leave there counts, and no words: "access denied" is what
-    stores of files say of any file that they do not have.
+    With a 4xx only the marks of known walls count, not words: file stores say "access denied" of
+    any file that they do not have.
     """
     if 200 <= status < 300:
         text = _IN_ANY_APP.sub("", text)
@@ -189,5 +190,6 @@ def _in_headers(status: int, headers: Iterable[tuple[str, str]]) -> str | None:
 
 
 def _marked(head: bytes, marks: tuple[tuple[bytes, str], ...] = _CHALLENGE_MARKS) -> str | None:
-    """Whose challenge the beginning of a body is, in small letters."""
+    """Return the name of the challenge whose mark is in the head (in lower case); `None` if none
+    is."""
     return next((name for mark, name in marks if mark in head), None) if head else None

@@ -1,9 +1,10 @@
-"""From the `selectors` that people write to a checked plan.
+"""Selectors of a crawl, compiled from the `selectors` parameter to a checked plan.
 
-A flat map names places (`{"product": "div.product", "title": "h2.title"}`); `item` says what one
-item is, and the map its fields; the explicit form has groups with `fields`. A text is CSS unless it
-begins like XPath (`//`, `./`, `xpath:`) or a JSON path (`$`, `json:`); within a group whose matches
-are JSON, it is a path. Everything wrong is told at once, each with its field and a remedy.
+A flat map names places (`{"product": "div.product", "title": "h2.title"}`); `item` selects the
+element of one item, and the map its fields; the explicit form has groups with `fields`. A text is
+CSS unless it begins like XPath (`//`, `./`, `xpath:`) or a JSON path (`$`, `json:`); within a group
+whose matches are JSON, it is a path. All problems are reported at once, each with its field and a
+remedy.
 """
 
 from collections.abc import Mapping
@@ -211,7 +212,8 @@ class _Reader:
     def _check_languages(
         self, fields: tuple[FieldPlan, ...], at: str, inside: Language, outer: str
     ) -> None:
-        """Whether all fields of a group are in the language of its matches, which `outer` names."""
+        """Report the fields of a group that are not in the language of its matches, which `outer`
+        names."""
         for field in fields:
             if field.query.language is not inside:
                 self._wrong(

@@ -1,6 +1,7 @@
-"""From the text that was caught to a number, a date, an address.
+"""Conversion of extracted text to numbers, dates and addresses.
 
-What a text is not, is `None`: a page that says "sold out" where a price was has no price.
+A text that does not convert is `None`: a page that says "sold out" in place of a price has no
+price.
 """
 
 import re
@@ -117,7 +118,7 @@ def text_of_number(value: float) -> str:
 
 
 def strptime_works(format: str) -> bool:
-    """Whether dates can be read in this format."""
+    """Return whether dates can be parsed in this format."""
     try:
         datetime.strptime(_EARLY.strftime(format), format)  # noqa: DTZ007
     except ValueError:
@@ -189,7 +190,7 @@ def _mail(text: str) -> str | None:
 
 
 def _loose(text: str) -> str | None:
-    """What people write; `None` unless it has a day, a month and a year."""
+    """Parse a date in free form; `None` unless it has a day, a month and a year."""
     if not any(char.isdigit() for char in text):
         return None
     from dateutil import parser as dates  # takes a while, and few crawls need it

@@ -1,9 +1,9 @@
-"""Which XPath expressions take no longer than a page is long.
+"""XPath expressions whose time grows only with the length of the page.
 
 XPath can compare everything with everything: `//a[count(//b) > 1]` takes the square of the page,
-and nothing inside the engine bounds that. An expression is harmless if it goes down once and looks
-at names, attributes and positions on its way; whatever else it is may be harmless as well, but
-that is not worked out.
+and the engine has no limit for that. An expression is harmless if it goes down once and looks at
+names, attributes and positions on its way. Other expressions may be harmless too, but that is not
+worked out.
 """
 
 import re
@@ -28,18 +28,18 @@ NOTHING: Final = "/.."
 
 
 def is_harmless(expression: str) -> bool:
-    """Whether it takes time in proportion to the page, whatever the page is."""
+    """Return whether the expression takes time in proportion to the page, whatever the page is."""
     return _HARMLESS.fullmatch(expression.strip()) is not None
 
 
 def needs_care(plan: ExtractionPlan) -> bool:
-    """Whether there is a page on which the plan takes very long."""
+    """Return whether the plan could take very long on some page."""
     fields = (*plan.flat, *plan.groups, *plan.page)
     return any(_is_dear(field) for field in fields)
 
 
 def without_xpath(plan: ExtractionPlan) -> ExtractionPlan:
-    """The same plan, where no XPath finds anything."""
+    """Return the plan with its XPath queries emptied, so that they find nothing."""
     return msgspec.structs.replace(
         plan,
         flat=tuple(map(_emptied, plan.flat)),

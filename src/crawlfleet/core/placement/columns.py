@@ -80,10 +80,11 @@ class Draft:
         self.capacity = capacity
         self.inverse = inverse
         self.free = capacity - reserved
-        """Of the nodes' own; of slots less than nothing where work lies ready."""
+        """Free amounts of the nodes' own capacity; free slots are negative where executions are
+        queued."""
         self._ahead = ahead
         self.takes_ahead = bool(ahead.any())
-        """Whether work may lie ready at any node."""
+        """True if executions may be queued on any node."""
         self.load = load
         self.active = active.copy()
         self.turn = turn.copy()
@@ -98,8 +99,8 @@ class Draft:
 
     @property
     def share(self) -> Floats:
-        """How much of its scarcest resource is reserved on each node: 0 empty, 1 full, more when
-        work lies ready."""
+        """Share of its scarcest resource that is reserved on each node: 0 empty, 1 full, more when
+        executions are queued."""
         if self._share is None:
             used = (self.capacity - self.free) * self.inverse
             self._share = np.maximum.reduce(used, axis=0)
@@ -117,13 +118,13 @@ class Draft:
         return rows
 
     def fitting(self, rows: Rows, demand: Resources, *, ahead: bool) -> Rows:
-        """Those of the rows that have the demand free."""
+        """Return those of the rows that have the demand free."""
         for index, amount in demanded(demand):
             rows = rows[self._free(index, rows, ahead=ahead) >= amount]
         return rows
 
     def room(self, rows: Rows, demand: Resources, most: int, *, ahead: bool) -> list[int]:
-        """How many times the demand is free on each row, at most `most`."""
+        """Return the number of times that the demand is free on each row, at most `most`."""
         if most == 1:
             return [1] * len(rows)
         room = np.full(len(rows), float(most))
@@ -171,13 +172,13 @@ class NodeColumns:
 
     @property
     def share(self) -> Floats:
-        """How much of its scarcest resource is reserved: 0 empty, 1 full, more when work lies
-        ready."""
+        """Share of its scarcest resource that is reserved on each node: 0 empty, 1 full, more when
+        executions are queued."""
         return self._draft.share.take(self._rows)
 
     @property
     def active(self) -> Floats:
-        """How many executions each node has, those placed by this plan included."""
+        """Number of executions on each node, those placed by this plan included."""
         return self._draft.active.take(self._rows)
 
     @property
@@ -191,11 +192,12 @@ class NodeColumns:
         return self._draft.weight.take(self._rows)
 
     def free(self, resource: str) -> Floats:
-        """How much of a resource (a field of `Resources`) is not reserved on each node."""
+        """Return the amount of a resource (a field of `Resources`) that is not reserved on each
+        node."""
         return self._amounts(self._draft.free, resource)
 
     def capacity(self, resource: str) -> Floats:
-        """How much of a resource (a field of `Resources`) each node has in all."""
+        """Return the amount of a resource (a field of `Resources`) that each node has in all."""
         return self._amounts(self._draft.capacity, resource)
 
     def share_of(self, demand: Resources) -> Floats:
@@ -218,7 +220,7 @@ class NodeColumns:
         return answers.take(self._draft.class_of.take(self._rows))
 
     def has_done(self, feature: tuple[str, Any]) -> NDArray[np.bool_]:
-        """Which of the nodes have finished work with this content feature before."""
+        """Return for each node whether it has finished work with this content feature before."""
         known = self._draft.experience.get(feature)
         if known is None:
             return np.zeros(len(self._rows), dtype=np.bool_)
@@ -230,7 +232,8 @@ class NodeColumns:
 
 
 def static_key(requirement: Requirement) -> Hashable:
-    """What the built-in filters look at: requirements that share it share their verdicts."""
+    """Return the part of a requirement that the built-in filters read: requirements that share it
+    share their verdicts."""
     return (
         requirement.task_type,
         requirement.cluster_id,

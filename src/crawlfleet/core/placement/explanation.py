@@ -53,10 +53,10 @@ def explain(
     most_details: int = MOST_DETAILS,
     hidden: Collection[str] | None = None,
 ) -> Explanation:
-    """What each node says to a task of the project that asks for this, now.
+    """Explain for each node whether it would take a task with this requirement now, and why not.
 
-    For a reader of the project alone, `hidden` are the clusters that the reader must not learn of:
-    their nodes are left out, and other projects are not named.
+    For a reader of the project alone, `hidden` are the clusters that the reader must not see: their
+    nodes are left out, and other projects are not named.
     """
     names = filter_names(rules.filters)
     draft = fleet.draft()
@@ -118,7 +118,7 @@ def reasons_against(
     project_id: str = "",
     names_projects: bool = True,
 ) -> Iterator[Reason]:
-    """What speaks against giving a node a task of the project that asks for this, now.
+    """Yield the reasons against giving a node a task of the project with this requirement now.
 
     Other projects are named only with `names_projects`.
     """
@@ -146,14 +146,14 @@ def reasons_against(
 
 
 def in_words(causes: Iterable[Cause]) -> str:
-    """What keeps the nodes from a task, such as `2 not healthy, 1 not online`."""
+    """Return the causes as text, such as `2 not healthy, 1 not online`."""
     return ", ".join(
         f"{each.nodes} {_WORDS.get(each.code, f'rejected by {each.code}')}" for each in causes
     )
 
 
 def _causes(names: Sequence[str], verdicts: Rows, *, lasting: bool) -> list[Cause]:
-    """How many nodes each filter keeps away, the most first."""
+    """Return the number of nodes that each filter rejects, the largest first."""
     counts = np.bincount(verdicts, minlength=len(names) + 1)[1:].tolist()
     found = [
         Cause(code=name, nodes=count, lasting=lasting)

@@ -1,8 +1,8 @@
-"""Whose turn it is while a plan is made: projects one after another, who holds least first.
+"""Fair share between projects while a plan is made: the project that holds least comes next.
 
-A project is offered as many of its tasks at a time as take it just beyond the next one, and on a
-large fleet a little more: what is placed together costs little more than a single task. A project
-that is alone is offered all that it has.
+Each turn offers a project just as many tasks as take it beyond the next project, and on a large
+fleet a few more, since placing tasks together costs little more than placing one. A project that is
+alone is offered all its tasks.
 """
 
 import heapq
@@ -19,7 +19,8 @@ from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.task import Requirement
 
 GRAIN: Final = 0.005
-"""How much of the fleet a project may be given at once, beyond what makes it level."""
+"""Share of the fleet that a project may be given in one turn beyond the level of the next
+project."""
 
 
 class ProjectShare:
@@ -35,7 +36,8 @@ class ProjectShare:
         self._room = 0
 
     def requirement(self) -> Requirement | None:
-        """What its next tasks ask for; `None` when none of them can have more."""
+        """Return the requirement of the project's next tasks; `None` when quotas allow none of
+        them."""
         allowance, use = self.tenant.allowance, self.tenant.use()
         if allowance is not NO_LIMITS and not room_for(allowance, use, NOTHING):
             return None
@@ -55,7 +57,7 @@ class ProjectShare:
             self.close()
 
     def offer(self, most: int) -> int:
-        """How many of the tasks that ask for this may be placed, of at most so many."""
+        """Return how many tasks of the present requirement may be placed, at most `most`."""
         return min(self._room, most)
 
     def take(self, number: int) -> list[str]:
@@ -105,7 +107,7 @@ class FairShare:
         heapq.heappush(self._heap, (self._share(tenant), tenant.served, tenant.id, turn))
 
     def portion(self, turn: ProjectShare, demand: Resources) -> int:
-        """How many tasks with such a demand a project may be given before another's turn."""
+        """Return how many tasks with such a demand a project may be given before another's turn."""
         if not self._heap:
             return UNBOUNDED
         one = [0.0] * len(self._totals)

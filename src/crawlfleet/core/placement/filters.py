@@ -1,9 +1,10 @@
-"""Whether a node may run a task at all: a chain of named filters, each "no" with its reason.
+"""Filters of placement: a chain of named tests whether a node may run a task, each "no" with its
+reason.
 
-Nodes that are alike in everything that these filters look at form one class, so a verdict is
-found once for a requirement and a class, not once for a task and a node. The order of the
-filters is the order in which they are asked: a node counts under the first that rejects it.
-What changes from minute to minute (status, health, free resources) is not part of the class.
+Nodes that are alike in everything that these filters read form one class, so a verdict is found
+once per requirement and class, not once per task and node. The filters run in a fixed order, and a
+node counts under the first one that rejects it. Values that change from minute to minute (status,
+health, free resources) are not part of the class.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +39,7 @@ BUSY: Final = -1
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
-    """What nodes of one kind have in common: all that filters may look at.
+    """Class of nodes with equal properties: everything that filters may read.
 
     `capabilities` and `labels` are sorted pairs; `capability` and `label` look one up.
     """
@@ -51,7 +52,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[tuple[str, str], ...]
 
     def capability(self, name: str) -> Any:
-        """What the node says of a capability; `None` when it does not mention it."""
+        """Return the node's value of a capability; `None` when the node does not declare it."""
         return next((value for key, value in self.capabilities if key == name), None)
 
     def label(self, name: str) -> str | None:
@@ -145,7 +146,7 @@ def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -
 
 
 def node_reasons(node: Node, *, is_idle: bool = False) -> Iterator[Reason]:
-    """What speaks against giving this node any new work now."""
+    """Yield the reasons against giving this node any new work now."""
     if node.status is not NodeStatus.ONLINE:
         yield Reason(
             "status", f"the node is {node.status}", "not_online", {"status": str(node.status)}
@@ -162,7 +163,7 @@ def node_reasons(node: Node, *, is_idle: bool = False) -> Iterator[Reason]:
 
 
 def resource_reasons(need: Resources, capacity: Resources, free: Resources) -> Iterator[Reason]:
-    """Which resources are too small for ever, and which are only taken now."""
+    """Yield a reason per resource that is too small for ever, or too small only now."""
     for index, amount in demanded(need):
         name = RESOURCE_NAMES[index]
         asked, whole, left = (getattr(each, name) for each in (need, capacity, free))
@@ -183,11 +184,11 @@ def resource_reasons(need: Resources, capacity: Resources, free: Resources) -> I
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """What a capability lacks for a need."""
+    """Part of a need that a capability does not meet."""
 
     needs: str
     is_level: bool
-    """Whether `needs` is a lowest level, rather than names."""
+    """True if `needs` is a lowest level, and not names."""
     has: str
 
     def __str__(self) -> str:
@@ -196,7 +197,7 @@ class Shortfall(msgspec.Struct, frozen=True):
 
 
 def shortfall(need: Any, has: Any) -> Shortfall | None:
-    """What a capability lacks for a need; `None` when it is enough.
+    """Return the part of a need that a capability does not meet; `None` when it is enough.
 
     A number is a minimum level and a flag is level 1; a list must be contained; a text must be
     equal or contained. On the node's side `true`, a name and a list that is not empty are

@@ -39,19 +39,20 @@ class Readiness:
 
     def __init__(self) -> None:
         self._digests: dict[str, dict[str, None]] = {}
-        """Of each node, the one heard of last at the end."""
+        """Environments of each node; the one reported last is at the end."""
         self._nodes: dict[str, dict[str, None]] = {}
         self._tell: set[str] = set()
 
     def nodes(self, digest: str) -> Collection[str]:
-        """Those that have it."""
+        """Return the nodes that have the environment with this digest."""
         return self._nodes.get(digest, {}).keys()
 
     def has(self, node_id: str, digest: str) -> bool:
         return digest in self._digests.get(node_id, {})
 
     def tells(self, node_id: str) -> bool:
-        """Whether a node ever said what it has; those of earlier versions do not."""
+        """Return whether the node has ever reported its environments; nodes of earlier versions do
+        not."""
         return node_id in self._tell
 
     def add(self, node_id: str, digest: str) -> None:
@@ -94,7 +95,7 @@ FIRST_ROWS: Final = 16
 SMALLEST_WEIGHT: Final = 1e-6
 HIGHEST_LOAD: Final = 100.0
 SPARE_CLASSES: Final = 256
-"""So many classes without a node are kept before all are numbered anew."""
+"""Limit of classes without a node; beyond it all classes are numbered anew."""
 
 
 class Fleet:
@@ -118,8 +119,8 @@ class Fleet:
         self._last_turn = 0.0
         self._away: dict[str, tuple[Floats, int]] = {}
         self._unsettled: dict[tuple[str, Resources], int] = {}
-        """How often amounts were reserved on nodes, less how often they were released, since the
-        columns were last looked at: thousands of executions come and go between two plans."""
+        """Reservations less releases per node and amount since the columns were last read: between
+        two plans thousands of executions begin and end."""
         self._taken: dict[str, float] = {}
         """The last turn of those nodes."""
         self._closed_clusters: frozenset[str] = frozenset()
@@ -222,14 +223,16 @@ class Fleet:
         self._taken.clear()
 
     def set_cluster(self, cluster_id: str, accepting: bool) -> None:
-        """Whether the nodes of a cluster take new work; a cluster never named here does."""
+        """Set whether the nodes of a cluster accept new work; a cluster that was never set accepts
+        it."""
         if accepting:
             self._closed_clusters -= {cluster_id}
         else:
             self._closed_clusters |= {cluster_id}
 
     def set_strategy(self, cluster_id: str, name: str | None) -> None:
-        """How nodes of a cluster are ranked for tasks that do not say; `None`: as in the fleet."""
+        """Set the strategy for tasks of a cluster that name none; `None` sets the fleet's
+        strategy."""
         if name is None:
             self._strategies.pop(cluster_id, None)
         else:
@@ -240,13 +243,13 @@ class Fleet:
         return self._strategies.get(cluster_id)
 
     def keep_nodes(self, reservations: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
-        """Which nodes are for one project alone: those with all of its labels. Replaces what was
-        said before."""
+        """Reserve nodes for projects: a node is reserved for a project if it has all of its labels.
+        Replaces all earlier reservations."""
         self._reservations = tuple(sorted(reservations.items()))
 
     @property
     def has_reservations(self) -> bool:
-        """Whether nodes are kept for anybody."""
+        """True if any node is reserved for a project."""
         return bool(self._reservations)
 
     def owners(self, kind: NodeClass) -> list[str]:
@@ -286,15 +289,16 @@ class Fleet:
         return list(self._ready.nodes(digest))
 
     def has_ready(self, node_id: str, digest: str) -> bool:
-        """Whether a node is known to have an environment."""
+        """Return whether a node is known to have an environment."""
         return self._ready.has(node_id, digest)
 
     def tells_ready(self, node_id: str) -> bool:
-        """Whether a node is one that says which environments it has."""
+        """Return whether a node reports which environments it has."""
         return self._ready.tells(node_id)
 
     def ready_rows(self, digest: str) -> NDArray[np.bool_]:
-        """Which rows of a draft have an environment; valid until the fleet is changed."""
+        """Return a mask of the rows of a draft that have an environment; valid until the fleet
+        changes."""
         found = np.zeros(len(self._nodes), dtype=np.bool_)
         found[[self._row[id] for id in self._ready.nodes(digest)]] = True
         return found
@@ -306,34 +310,36 @@ class Fleet:
         filters: Filters,
         project_id: str = "",
     ) -> list[str]:
-        """Those of the nodes that could take such a task, if they have or will have room."""
+        """Return those of the nodes that could take such a task if they had free resources."""
         lasting = self.lasting_verdicts(requirement, filters, project_id)
         is_open = (self.verdicts(requirement, filters, project_id) == OPEN) & (lasting == OPEN)
         rows = ((id, self._row.get(id)) for id in ids)
         return [id for id, row in rows if row is not None and is_open[row]]
 
     def capacity(self, node_id: str) -> Resources:
-        """What the node has in all; `KeyError` when it is not known."""
+        """Return the node's whole capacity. Raises `KeyError` when the node is not known."""
         return from_units(self._capacity[:, self._row[node_id]])
 
     def reserved(self, node_id: str) -> Resources:
-        """What executions hold on the node; `KeyError` when it is not known."""
+        """Return the resources that executions hold on the node. Raises `KeyError` when the node is
+        not known."""
         self._settle()
         return from_units(self._reserved[:, self._row[node_id]])
 
     def free(self, node_id: str) -> Resources:
-        """What is left of the node's capacity; `KeyError` when it is not known."""
+        """Return the free part of the node's capacity. Raises `KeyError` when the node is not
+        known."""
         self._settle()
         row = self._row[node_id]
         return from_units(np.maximum(self._capacity[:, row] - self._reserved[:, row], 0.0))
 
     @property
     def is_shut(self) -> bool:
-        """Whether no node takes work now, whatever it is."""
+        """True if no node takes any new work now."""
         return not self._nodes or not (self._shut() == OPEN).any()
 
     def totals(self) -> list[float]:
-        """What the nodes that take work have of each resource, in millionths."""
+        """Return the total of each resource on the nodes that take work, in millionths."""
         is_open = self._shut() == OPEN
         totals: list[float] = self._capacity[:, : len(self._nodes)][:, is_open].sum(axis=1).tolist()
         return totals
@@ -343,7 +349,8 @@ class Fleet:
         return float(self._load[self._row[node_id]])
 
     def count(self, node_id: str) -> int:
-        """How many executions the node has; `KeyError` when it is not known."""
+        """Return the number of executions on the node. Raises `KeyError` when the node is not
+        known."""
         self._settle()
         return int(self._active[self._row[node_id]])
 
@@ -352,7 +359,7 @@ class Fleet:
         return self._nodes[row]
 
     def accepts_work(self, cluster_id: str) -> bool:
-        """Whether a cluster takes new work."""
+        """Return whether a cluster accepts new work."""
         return cluster_id not in self._closed_clusters
 
     def draft(self) -> Draft:
@@ -411,8 +418,8 @@ class Fleet:
     def lasting_verdicts(
         self, requirement: Requirement, filters: Filters, project_id: str = ""
     ) -> Rows:
-        """What rejects each node whatever it does now: as `class_verdicts`, or the number after
-        the last filter's where the node is too small; `OPEN` where nothing does."""
+        """Return for each node the filter that rejects it for good: as `class_verdicts`, or the
+        number after the last filter's where the node is too small; `OPEN` where none does."""
         size = len(self._nodes)
         of_class = self.class_verdicts(requirement, filters, project_id)[self._class_of[:size]]
         too_small = (units(requirement.demand)[:, None] > self._capacity[:, :size]).any(axis=0)
@@ -422,14 +429,16 @@ class Fleet:
         )
 
     def census(self) -> tuple[Rows, NDArray[np.int64]]:
-        """How many nodes of each class are open, and how many each early filter closes."""
+        """Return the number of open nodes of each class, and the number that each early filter
+        closes."""
         size = len(self._nodes)
         closed = self._shut()
         open_classes = self._class_of[:size][closed == OPEN]
         return np.bincount(open_classes, minlength=len(self.classes)), np.bincount(closed)
 
     def _shut(self) -> NDArray[np.int8]:
-        """Which early filter closes each node: one that is only busy is open while it is idle."""
+        """Return for each node the early filter that closes it; a node that is only busy is open
+        while it is idle."""
         self._settle()
         size = len(self._nodes)
         closed = self._closed[:size]

@@ -1,11 +1,12 @@
-"""Which ready task goes to which node: a plan from the queue and the fleet, nothing changed.
+"""Plan of placement: assigns ready tasks to nodes, computed from queue and fleet without changing
+them.
 
-Projects take turns, the one that holds least of its due first, within its quotas. The tasks of a
+Projects take turns within their quotas, the one that holds least of its share first. The tasks of a
 project are placed group by group (one band of rank, one requirement): the nodes that can take the
-group are found once, its strategy ranks them once, and the whole group is filled in. Every group
-sees what those before it took, so no node gets more than it has of any resource. A group that
-does not fit does not hold up those behind it; nothing is kept free for it either, so a task that
-needs a whole node waits until a node is that empty when its turn comes: age orders, no more.
+group are found once, its strategy ranks them once, and the whole group is filled in. Each group
+sees the resources that earlier groups took, so no node gets more than it has of any resource. A
+group that does not fit does not hold up later groups, and nothing is reserved for it. So a task
+that needs a whole node waits until a node is that empty when its turn comes.
 """
 
 import heapq
@@ -35,7 +36,7 @@ from crawlfleet.model.task import Requirement, Task, TaskStatus
 
 SAMPLE: Final = 256
 WARM: Final = 0.5
-"""What it is worth that a node has the code ready: as much as half of its load."""
+"""Bonus of a node that has the code's environment ready, in units of load: half a node's load."""
 
 __all__ = [
     "Explanation",
@@ -52,7 +53,8 @@ __all__ = [
 
 
 def experience_of(task: Task) -> Pairs:
-    """What the node of a task is known to be good at by now."""
+    """Return the content features that the node of a completed task has shown to handle; empty for
+    other tasks."""
     return sorted_pairs(task.content_features) if task.status is TaskStatus.COMPLETED else ()
 
 
@@ -67,11 +69,11 @@ class Rejections(msgspec.Struct, frozen=True, kw_only=True):
     """Why tasks that ask for the same were left over."""
 
     counts: dict[str, int]
-    """How many nodes each filter rejected; each node counts under the first that did."""
+    """Number of nodes that each filter rejected; each node counts under the first that did."""
     tasks: int
-    """How many such tasks still wait."""
+    """Number of such tasks that still wait."""
     waited_s: float
-    """How long the first in line has waited."""
+    """Seconds that the first of the tasks has waited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +83,18 @@ class PlacementPlan:
     assignments: list[tuple[str, str]] = field(default_factory=list)
     """Task and node, in the order in which they were placed."""
     unplaced: dict[Requirement, Rejections] = field(default_factory=dict)
-    """What no node had room for, and why, if that was asked for; without what was beyond the limit
-    or a quota."""
+    """Requirements that no node had room for, with the reasons, if the caller asked for these;
+    tasks beyond the limit or a quota are not included."""
     faults: dict[str, str] = field(default_factory=dict)
     """Strategies that failed, and how; another was used in their place."""
     held: dict[Requirement, float] = field(default_factory=dict)
-    """What waits for a node that has its environment, and until when; it is not in `unplaced`."""
+    """Requirements that wait for a node with their environment, and until when; they are not in
+    `unplaced`."""
 
 
 def requirement_of(task: Task) -> Requirement:
-    """What placement needs to know of a task; equal for all tasks that ask for the same."""
+    """Return everything that placement needs to know of a task; equal for all tasks with equal
+    needs."""
     return Requirement(
         task_type=task.task_type,
         cluster_id=task.cluster_id,
@@ -105,7 +109,8 @@ def requirement_of(task: Task) -> Requirement:
 
 
 def _capabilities(task: Task) -> dict[str, Any]:
-    """What a node must be able to do, whether the task says so itself or not."""
+    """Return the capabilities that a node needs for the task, those implied by bundle and secrets
+    included."""
     if task.bundle is None and not task.secrets:
         return task.capabilities
     of_code = {} if task.bundle is None else {BUNDLES: True}
@@ -250,7 +255,7 @@ class _Drawing:
         return known
 
     def rejections(self, requirement: Requirement, project_id: str) -> dict[str, int]:
-        """How many nodes each filter rejects for a project, when none has room left."""
+        """Return how many nodes each filter rejects for a project, when none has room left."""
         if self._census is None:
             self._census = self._fleet.census()
         open_by_class, closed = self._census

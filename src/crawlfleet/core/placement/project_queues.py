@@ -17,7 +17,7 @@ class ProjectQueues:
     def __init__(self) -> None:
         self._lines: dict[str, ReadyQueue] = {}
         self._homes: dict[str, ReadyQueue] = {}
-        """By task, in the order in which they came."""
+        """Queue of each task, in the order in which the tasks came."""
 
     def __len__(self) -> int:
         return len(self._homes)
@@ -65,20 +65,20 @@ class ProjectQueues:
             del self._lines[line.project_id]
 
     def projects(self) -> Collection[str]:
-        """Those that have something ready."""
+        """Return the projects that have ready tasks."""
         return self._lines.keys()
 
     def project_of(self, task_id: str) -> str:
-        """Whose a task is that is ready; `KeyError` for another."""
+        """Return the project of a ready task. Raises `KeyError` for another task."""
         return self._homes[task_id].project_id
 
     def waiting(self, project_id: str) -> int:
-        """How many tasks of a project are ready."""
+        """Return the number of ready tasks of a project."""
         line = self._lines.get(project_id)
         return len(line) if line is not None else 0
 
     def requirements(self, project_id: str | None = None) -> dict[Requirement, int]:
-        """What is asked for, and by how many tasks; of all projects, or of one."""
+        """Return the requirements of ready tasks with their numbers; of all projects, or of one."""
         asked: dict[Requirement, int] = {}
         for id, line in self._lines.items():
             if project_id in (None, id):
@@ -87,7 +87,7 @@ class ProjectQueues:
         return asked
 
     def waiting_for(self, requirement: Requirement) -> int:
-        """How many tasks ask for this."""
+        """Return the number of ready tasks with this requirement."""
         return sum(line.waiting_for(requirement) for line in self._lines.values())
 
     def oldest(self, requirement: Requirement) -> float | None:
@@ -96,7 +96,8 @@ class ProjectQueues:
         return min((at for at in made if at is not None), default=None)
 
     def first(self, requirement: Requirement) -> str | None:
-        """Of the tasks that are first in a project's line for this, the oldest."""
+        """Return the oldest of the tasks that are first in their project's queue for this
+        requirement; `None` if none is ready."""
         found = (
             (line.made_at(first), first)
             for line in self._lines.values()

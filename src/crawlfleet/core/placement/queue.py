@@ -1,14 +1,15 @@
-"""Which ready task comes first: priority, then age, and no category before all others.
+"""Queue of ready tasks: ordered by priority, then by age, with turns between categories.
 
-A task's rank is `created_at - priority x ageing_s`, the lower the sooner: waiting for `ageing_s`
-is worth one step of priority, and since all wait alike the rank never changes. Ranks that lie in
-the same band (a tenth of `ageing_s`, at most a minute) count as equal: within a band tasks that
-ask for the same are placed together, and the categories take turns by how much each was served.
-Between bands, and among tasks of one band that ask for the same in one category, order is strict.
+The rank of a task is `created_at - priority x ageing_s`; the lowest comes first. Waiting for
+`ageing_s` is worth one step of priority, and since all tasks wait alike the rank never changes.
+Ranks in the same band (a tenth of `ageing_s`, at most a minute) count as equal: within a band,
+tasks with equal requirements are placed together, and categories take turns by how much each was
+served. Between bands, and among tasks of one band with equal requirement and category, the order is
+strict.
 
-A deadline counts as if the task had been made `ageing_s` before it: of two with a deadline the one
-comes first whose deadline does, both come before those that have none and are as young, and none
-gains more than a step of priority.
+A deadline counts as if the task had been created `ageing_s` before the deadline: of two tasks with
+a deadline, the nearer deadline comes first, both come before tasks of the same age without one, and
+none gains more than a step of priority.
 """
 
 import heapq
@@ -21,14 +22,14 @@ from typing import Final, NamedTuple
 from crawlfleet.model.task import Requirement
 
 GARBAGE: Final = 64
-"""So many removed tasks may stay in a lane beyond the number of those that wait."""
+"""Limit of removed tasks that stay in a lane beyond the number of its waiting tasks."""
 
 Entry = tuple[float, str, int]
 """Rank, task id, and the number of the addition, which tells a task from its earlier self."""
 
 
 class _Turns:
-    """How much a category of a band has been served, and how many of its tasks wait."""
+    """Tasks of a category in a band: how many were served, and how many wait."""
 
     __slots__ = ("served", "waiting")
 
@@ -138,7 +139,8 @@ USUAL_AGEING_S: Final = 600.0
 WIDEST_BAND_S: Final = 60.0
 WITHOUT_AGEING_S: Final = 1e9
 FIRST_TURN: Final = 16
-"""How many tasks each category may place in the first round of a band; rounds then double."""
+"""Number of tasks that each category may place in the first round of a band; later rounds double
+it."""
 
 
 class _Waiting(NamedTuple):
@@ -160,7 +162,7 @@ class _Portion(NamedTuple):
     start: int
     stop: int
     served: int
-    """How much the lane's category was served before this stretch."""
+    """Number of tasks of the lane's category that were served before this stretch."""
 
 
 class TaskGroup:
@@ -263,11 +265,11 @@ class ReadyQueue:
             del self._bands[band]
 
     def requirements(self) -> dict[Requirement, int]:
-        """What is asked for, and by how many tasks."""
+        """Return the requirements of ready tasks, with the number of tasks of each."""
         return {requirement: backlog.live for requirement, backlog in self._backlogs.items()}
 
     def waiting_for(self, requirement: Requirement) -> int:
-        """How many tasks ask for this."""
+        """Return the number of ready tasks with this requirement."""
         backlog = self._backlogs.get(requirement)
         return backlog.live if backlog else 0
 
@@ -289,11 +291,11 @@ class ReadyQueue:
         return self._tasks[task_id].created_at
 
     def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[TaskGroup]:
-        """What to place, first things first; nothing is removed from the queue.
+        """Yield the groups of tasks to place, in order; nothing is removed from the queue.
 
-        The caller adds a group's `key` to `closed` to be offered no more of its requirement. It
-        costs a little for each different requirement, and then only for what is offered. The
-        queue must not be changed between two steps. Zero or less for `ageing_s` means none.
+        The caller adds a group's `key` to `closed` to get no more groups of its requirement. The
+        cost is small per requirement, and otherwise only for groups that are yielded. The queue
+        must not be changed between two steps. With `ageing_s` of zero or less there is no ageing.
         """
         ageing_s = ageing_s if ageing_s > 0 else WITHOUT_AGEING_S
         if ageing_s != self._ageing_s:

@@ -1,7 +1,7 @@
-"""Whether a project may have more: its limits, what it uses, and words for what holds it back.
+"""Quotas of a project: how many more tasks it may have, and the reasons when it may have none.
 
-Amounts are whole millionths (as in `core.placement.resources`), so that what a thousand executions
-took and gave back leaves exactly nothing.
+Amounts are whole millionths (as in `core.placement.resources`), so that taking and returning the
+amounts of a thousand executions leaves exactly zero.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from crawlfleet.model.resources import RESOURCE_NAMES, Resources
 CPU: Final = RESOURCE_NAMES.index("cpu_cores")
 MEMORY: Final = RESOURCE_NAMES.index("memory_mb")
 UNBOUNDED: Final = 10**9
-"""As many tasks as anybody asks for at once."""
+"""Number of tasks that stands for "no limit"."""
 
 _BY_RESOURCE: Final = {CPU: Quota.CPU_CORES, MEMORY: Quota.MEMORY_MB}
 _WORDS: Final = {
@@ -31,8 +31,8 @@ _WORDS: Final = {
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project has now: what waits, what its live leases hold, what it has spent today, and
-    what is kept for it."""
+    """Usage of a project: waiting tasks, the resources of its live leases, pages of today, and
+    storage."""
 
     waiting: int = 0
     running: int = 0
@@ -56,7 +56,7 @@ class QuotaRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the task alone needs more than there may be."""
+        """True if a single task needs more than the limit, so that waiting cannot help."""
         return self.needs > self.limit
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class QuotaRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def room_for(allowance: Allowance, use: Use, demand: Resources, task_type: str = "") -> int:
-    """How many more tasks of a type with such a demand may be given to nodes."""
+    """Return how many more tasks of a type with such a demand may be given to nodes."""
     if next(spent(allowance, use, task_type), None) is not None:
         return 0
     room = UNBOUNDED
@@ -120,11 +120,13 @@ def refusal(
     tasks: int,
     task_type: str = "",
 ) -> QuotaRefusal | None:
-    """What speaks against accepting so many new tasks with such a demand each.
+    """Return the quota that refuses this number of new tasks with such a demand each; `None` if
+    none does.
 
-    A quota of waiting tasks always does, and so does one of CPU or memory that a single task goes
-    beyond: it would wait for ever. Where a project's tasks are not to wait for quotas, `booked`
-    must leave room for them: what the running and the waiting ones ask for together.
+    A quota of waiting tasks always refuses, and so does one of CPU or memory that a single task
+    exceeds: that task would wait for ever. If the project's tasks are not to wait for quotas,
+    `booked` must also leave room for them: it returns the demand of running and waiting tasks
+    together.
     """
     limit = allowance.waiting
     if limit is not None and use.waiting + tasks > limit:

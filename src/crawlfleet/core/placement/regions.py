@@ -1,9 +1,9 @@
-"""Where regions are, and how far apart: ISO countries, continents and clouds' regions.
+"""Regions: their places and distances, for ISO countries, continents and the regions of clouds.
 
-A name is looked up as it is (`eu-west-1`), then without its trailing digits, then by its leading
-parts (`de-fra-2` is in `de`). A place that lies inside of the target (`us-east-1` for `us`, `fr`
-for `europe`) is at distance zero: a target names an area, and anywhere in it is right. Otherwise
-the distance is that of the middles, along the Earth's surface.
+A name is looked up unchanged (`eu-west-1`), then without its trailing digits, then by its leading
+parts (`de-fra-2` is in `de`). A place inside the target (`us-east-1` for `us`, `fr` for `europe`)
+has distance zero, since a target names an area. Otherwise the distance is that between the middles,
+along the Earth's surface.
 """
 
 from functools import lru_cache
@@ -118,7 +118,7 @@ class GeoPlace(NamedTuple):
 
 
 def locate(name: str) -> GeoPlace | None:
-    """Where a region is; `None` when nobody knows."""
+    """Return the place of a region; `None` when the name is not known."""
     parts = name.strip().lower().replace("_", "-").replace(" ", "-").split("-")
     if len(parts[-1]) > 1 and parts[-1][-1].isdigit():
         word = parts[-1].rstrip("0123456789")
@@ -134,7 +134,8 @@ def locate(name: str) -> GeoPlace | None:
 
 @lru_cache(maxsize=65_536)
 def distance_km(region: str | None, target: str | None) -> float:
-    """How far a region is from the target: zero inside of it, `FARTHEST_KM` when not known."""
+    """Return the distance of a region from the target in km: zero inside the target, `FARTHEST_KM`
+    when not known."""
     if region is None or target is None:
         return FARTHEST_KM
     if region.strip().lower() == target.strip().lower():

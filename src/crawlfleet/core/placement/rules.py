@@ -1,4 +1,4 @@
-"""What a fleet is run by: its strategies, its filters, and how waiting counts."""
+"""Rules of placement: strategies, filters and ageing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from crawlfleet.core.placement.strategies import BUILT_IN, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:
-    """How tasks are placed; plug-ins add to `strategies` and `filters` by name."""
+    """Settings of placement; plug-ins add to `strategies` and `filters` by name."""
 
     default_strategy: str = "least_loaded"
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)

@@ -1,9 +1,9 @@
-"""Which of the nodes that can take a group of tasks should take it.
+"""Strategies of placement: rank the nodes that can take a group of tasks.
 
-A strategy is a plain function: it is given the candidates as columns and gives each a score, the
+A strategy is a plain function. It gets the candidates as columns and returns a score for each, the
 lower the better, and a step, by which the score rises with each task of the group that the node
-takes. The plan fills by these numbers; room was checked before and is kept by the plan, so a
-strategy can be wrong about taste but never overcommit. Ties go to the node known longest.
+takes. The plan fills the nodes by these numbers and checks their resources itself, so a strategy
+can rank badly but never overcommit. Ties go to the node known longest.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,17 +19,17 @@ from crawlfleet.model.task import Requirement
 TIER: Final = 1000.0
 """More than any load: a difference of one tier is never outweighed by load."""
 DONE_BEFORE: Final = 0.5
-"""What experience with a feature counts beside being able to do it, which counts one."""
+"""Score of experience with a feature; being able to handle it scores one."""
 
 
 class Ranking(NamedTuple):
-    """What a strategy thinks of the candidates, in their order."""
+    """Result of a strategy: scores and steps of the candidates, in their order."""
 
     score: Floats
     """The lower the better; NaN and infinity come last."""
     step: Floats | float = 0.0
-    """How much a node's score rises with each task that it takes. Zero or less fills the best
-    node up before the next is used."""
+    """Amount by which a node's score rises with each task that it takes. Zero or less fills the
+    best node up before the next is used."""
 
 
 Strategy = Callable[[NodeColumns, Requirement, int], Ranking]
@@ -108,7 +108,7 @@ BUILT_IN: Final[Mapping[str, Strategy]] = {
 
 
 def _matches(features: Pairs, kind: NodeClass) -> float:
-    """How many features a node says that it can do: `technology` is among its `technologies`."""
+    """Return how many features a node declares: `technology` is among its `technologies`."""
     return float(sum(_can_do(name, value, kind) for name, value in features))
 
 

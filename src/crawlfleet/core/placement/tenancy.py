@@ -1,13 +1,12 @@
-"""What each project holds of the fleet, and whose turn it is to get more of it.
+"""Resources that each project holds of the fleet, and the order in which projects get more.
 
-Leases are booked here in the same step in which they come and go in the master's copy, by nobody
-else: the book is an index of the live leases, and what is booked for a project without any is
-exactly nothing.
+Leases are booked here in the same step in which they come and go in the master's copy, and nowhere
+else: the book is an index of the live leases, and a project without leases has exactly zero booked.
 
-The project that holds least comes next: the share of what it has most of (its dominant share),
-divided by its weight. What nobody else wants, anybody may have. Who holds equally little takes
-turns, by how often each was served for its weight; who comes back after a pause starts level with
-the others and has nothing saved up.
+The project with the smallest dominant share (its share of the resource that it has most of),
+divided by its weight, comes next. A project may use everything that no other project wants.
+Projects that hold equally little take turns by how often each was served for its weight. A project
+that returns after a pause starts level with the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,14 +31,15 @@ class Tenant:
         self.units = [0.0] * len(RESOURCE_NAMES)
         """Reserved by its live leases: whole millionths of each resource."""
         self.served = 0.0
-        """How much it was given so far, for its weight; on a clock that all projects share."""
+        """Tasks given to the project so far, divided by its weight; on a clock that all projects
+        share."""
         self.day = 0
         """Since 1970, by UTC: the one that `pages` are of."""
         self.pages = 0
         self.storage_bytes = 0
 
     def use(self, *, waiting: int = 0) -> Use:
-        """What it has now."""
+        """Return the present usage of the project."""
         return Use(
             waiting=waiting,
             running=self.running,
@@ -60,7 +60,7 @@ class Tenant:
             self.storage_bytes = row.storage_bytes
 
     def settle(self, today: UsageHour, *, exact: bool) -> None:
-        """So much was spent today in all; if not `exact`, more may have been since."""
+        """Set the totals used today; without `exact` the project may have used more since."""
         self.begin_day(int(today.at // DAY_S))
         if int(today.at // DAY_S) == self.day:
             self.pages = today.pages if exact else max(self.pages, today.pages)
@@ -68,20 +68,22 @@ class Tenant:
             self.storage_bytes = today.storage_bytes
 
     def begin_day(self, day: int) -> bool:
-        """It is this day, or a later one; whether what was spent counts no more."""
+        """Begin a day, if it is later than the present one; return whether pages of an earlier day
+        are no longer counted."""
         had = self.pages > 0 and day > self.day
         if day > self.day:
             self.day, self.pages = day, 0
         return had
 
     def book(self, amount: Resources, times: int) -> None:
-        """So many executions with this reserved for each have begun; ended, when negative."""
+        """Add `times` executions with this amount reserved for each; a negative `times` removes
+        them."""
         self.running += times
         for index, units in demanded(amount):
             self.units[index] += times * units
 
     def copy(self) -> "Tenant":
-        """The same, to try out what giving it more would come to."""
+        """Return a copy, to try out the effect of giving the project more."""
         other = Tenant(self.id)
         other.allowance, other.running, other.units = self.allowance, self.running, [*self.units]
         other.served = self.served
@@ -95,9 +97,9 @@ class Tenancy:
     def __init__(self) -> None:
         self._tenants: dict[str, Tenant] = {}
         self.clock = 0.0
-        """How far the one was served that was given something last."""
+        """Value of `served` of the project that was served last."""
         self.spendings = 0
-        """How often projects have used more."""
+        """Number of times that usage of a project has grown."""
 
     def put(self, project: Project) -> bool:
         """Take over what a project may have; whether other nodes are kept for it now."""
@@ -113,7 +115,7 @@ class Tenancy:
         return tenant
 
     def take(self, project_id: str, amount: Resources, times: int = 1) -> None:
-        """So many executions of the project have this reserved each from now on."""
+        """Book `times` executions of the project, with this amount reserved for each."""
         tenant = self.tenant(project_id)
         tenant.book(amount, times)
         begun = max(tenant.served, self.clock)
@@ -121,7 +123,7 @@ class Tenancy:
         self.clock = begun + (times - 1) / tenant.allowance.weight
 
     def give_back(self, project_id: str, amount: Resources, times: int = 1) -> None:
-        """So many executions hold nothing any more; `amount` as it was taken."""
+        """Release `times` executions of the project; `amount` must be the one that was booked."""
         self.tenant(project_id).book(amount, -times)
 
     def spend(self, rows: Iterable[UsageHour]) -> None:

@@ -1,8 +1,8 @@
-"""Which nodes have the environment that a task needs, and which should make it ahead.
+"""Environments of bundles: which nodes have one, and which nodes should make it ahead.
 
-Code of a bundle runs in an environment that takes seconds or minutes to make. Work goes first to
-nodes that have it, and for a short while waits for them rather than begin where it would have to
-be made: the patience bounds what that can cost.
+An environment takes seconds or minutes to make. Tasks go first to nodes that have it, and for a
+short while wait for these rather than start where it would have to be made: the patience bounds the
+cost of waiting.
 """
 
 import math
@@ -50,9 +50,9 @@ def to_ask_for_work(
     among: Collection[str],
     project_id: str = "",
 ) -> list[str]:
-    """Which nodes of those `among` which to choose should make the environment for so many tasks
-    that wait: as many as these need slots, the emptiest first, beside those that have it or make it
-    already."""
+    """Return which of the nodes in `among` should make the environment for this number of waiting
+    tasks: as many as the tasks need slots beside the nodes that have it or make it already, the
+    emptiest first."""
     has = hopeful(requirement, fleet, rules, making, project_id=project_id)
     asked = len(making.get(requirement.bundle, ()))
     others = fleet.promising({*among}.difference(has), requirement, rules.filters, project_id)
@@ -67,9 +67,9 @@ def to_ask_for_work(
 
 
 def to_ask_for_bundle(bundle: Bundle, nodes: Iterable[Node], fleet: Fleet) -> list[str]:
-    """Which nodes should make the environment of the present version of a bundle before anybody
-    asks for it: those that have another version, or else the emptiest one. None that is kept for
-    other projects: these need not hand their machines anybody else's code."""
+    """Return the nodes that should make the environment of a bundle's current version before a task
+    needs it: those with another version, or else the emptiest one. Nodes reserved for other
+    projects are never asked: they need not run code of this project."""
     able = [node.id for node in nodes if _may_run(bundle, node, fleet)]
     earlier = {
         id
@@ -82,7 +82,7 @@ def to_ask_for_bundle(bundle: Bundle, nodes: Iterable[Node], fleet: Fleet) -> li
 
 
 def _may_run(bundle: Bundle, node: Node, fleet: Fleet) -> bool:
-    """Whether a node takes such work now, be there room or not."""
+    """Return whether a node takes such work now, whether or not it has room."""
     if not node.capabilities.get(CAPABILITY) or closed_by(node) > 0 or node.id not in fleet:
         return False
     owners = fleet.owners(class_of(node))
@@ -90,7 +90,7 @@ def _may_run(bundle: Bundle, node: Node, fleet: Fleet) -> bool:
 
 
 def _room(id: str, requirement: Requirement, fleet: Fleet) -> int:
-    """How many such tasks find a slot on a node."""
+    """Return the number of such tasks that find a slot on a node."""
     return math.floor(fleet.free(id).slots / max(requirement.demand.slots, 1.0))
 
 
