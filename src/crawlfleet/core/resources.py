@@ -61,9 +61,9 @@ def add(a: Resources, b: Resources) -> Resources:
 
 
 def subtract(a: Resources, b: Resources) -> Resources:
-    """What is left of `a` without `b`, never below zero.
+    """Return `a - b`, never below zero.
 
-    In plain numbers: once per assignment, where five of them are too few for an array to pay.
+    Plain numbers: it runs once per assignment, and five of them are too few for an array to pay.
     """
     return Resources(
         cpu_cores=_less(a.cpu_cores, b.cpu_cores),
@@ -79,12 +79,13 @@ def _less(amount: float, taken: float) -> float:
 
 
 def fits(need: Resources, free: Resources) -> bool:
-    """Whether `free` has enough of everything for `need`."""
+    """Return whether `free` has enough of every resource for `need`."""
     return bool((units(need) <= units(free)).all())
 
 
 def demand_of(task: Task) -> Resources:
-    """What must be free on a node for this task: what it asks for, and at least one slot."""
+    """Return the resources that a node must have free for the task: those it asks for, and at least
+    one slot."""
     if not task.min_resources:
         return ONE_SLOT
     asked, _ = parse_resources(task.min_resources)
@@ -106,13 +107,14 @@ def allocate(
     free: Resources,
     load: float,
 ) -> Resources:
-    """What an execution may use on a node where `demand` is reserved and `free` is left over.
+    """Return what an execution may use on a node where `demand` is reserved and `free` is left
+    over.
 
-    Never less than the demand; never more than the node's capacity, nor than the demand and the
-    idle rest together. Beyond the demand it is a ceiling to burst into, not a reservation: two
-    executions may be offered the same idle memory. A busy node (load over 0.7) is less generous,
-    an idle one (under 0.3) more; rendering needs memory, rotating proxies needs CPU. GPU,
-    bandwidth and slots are given as asked.
+    It is never less than the demand, and never more than the node's capacity or than demand and
+    idle rest together. Beyond the demand it is a ceiling for bursts, not a reservation: two
+    executions may be offered the same idle memory. A busy node (load over 0.7) is less generous, an
+    idle one (under 0.3) more; rendering needs memory, rotating proxies needs CPU. GPU, bandwidth
+    and slots are given as asked.
     """
     cpu = demand.cpu_cores or USUAL_CPU_CORES
     memory = demand.memory_mb or USUAL_MEMORY_MB
@@ -150,7 +152,7 @@ def units(amount: Resources) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=4096)
 def demanded(demand: Resources) -> tuple[tuple[int, float], ...]:
-    """Only what is asked for: (index into `RESOURCE_NAMES`, millionths); slots first.
+    """Return the demanded resources as (index into `RESOURCE_NAMES`, millionths), slots first.
 
     Slots run out first on most nodes, so testing them first leaves less to test.
     """

@@ -1,8 +1,8 @@
-"""What a change uses, and what was used over days and hours.
+"""Usage: the amounts that a change uses, and their sums over hours and days.
 
-A change is counted where it is committed, by what it says itself: the events of its tasks and the
-executions that it ends. The store adds it to the rows of the hour in the same transaction, and only
-if the change is made. So what is repeated, refused or decided anew is counted once.
+Usage is counted at the commit, from the change itself: the events of its tasks and the executions
+that it ends. The store adds it to the rows of the hour in the same transaction, and only if the
+change is committed. So changes that are repeated, refused or decided anew are counted once.
 """
 
 import math
@@ -91,7 +91,8 @@ def _pages(task_type: str, status: ExecutionStatus, told: Mapping[str, float]) -
 
 
 def _amount(told: float) -> float:
-    """What is told, if it can be believed; in this order since nearly all can."""
+    """Return a reported amount, at most `MOST`; 0 if it is negative, infinite or no number. The
+    order of tests is for speed, since nearly all amounts are believable."""
     if 0.0 <= told <= MOST:
         return float(told)
     return MOST if MOST < told < math.inf else 0.0
@@ -123,7 +124,7 @@ def over_time(rows: Iterable[UsageHour], step_s: float) -> list[UsageHour]:
 
 
 def in_all(rows: Iterable[UsageHour]) -> dict[str, Any]:
-    """What all of these come to, of what can be added up."""
+    """Return the sums of all fields that can be added up."""
     sums = {**_NOTHING}
     for row in rows:
         for name in ADDED:

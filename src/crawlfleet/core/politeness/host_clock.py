@@ -31,7 +31,8 @@ GIVE_UP_AFTER: Final = 8
 GIVEN_UP_S: Final = 1800.0
 LONGEST_GIVEN_UP_S: Final = 6 * 3600.0
 LOST_AFTER: Final = GIVE_UP_AFTER + 2
-"""So many, and the rest of its URLs may be given up too: hours have passed."""
+"""Failures in a row after which the host's other URLs may be given up too; by then hours have
+passed."""
 
 _FIRST_FAILURE_PAUSE_S: Final = 2.0
 _SLOW_S: Final = 0.5
@@ -61,16 +62,17 @@ class HostPause(NamedTuple):
 
 
 class HostShare(NamedTuple):
-    """How much of a domain or an address one process may ask."""
+    """Share of the limits of a domain or an address that one process may use."""
 
     delay_s: float
-    """From start to start."""
+    """Seconds from the start of a request to the start of the next."""
     concurrency: int
 
 
 def share_of(politeness: Politeness, hosts: int | None, workers: int) -> HostShare | None:
-    """What a process may ask of neighbours that are treated as so many hosts, when `workers` of
-    them crawl; `None` when there is no limit. Each gets its part: together they ask no oftener."""
+    """Return one process's share of a domain or address that is treated as `hosts` hosts, when
+    `workers` processes crawl; `None` when there is no limit. Together they stay within the
+    limit."""
     if hosts is None:
         return None
     return HostShare(
@@ -120,10 +122,10 @@ class HostClock:
                 self._settle()
 
     def grant(self, now: float, want: int = 1) -> int:
-        """How many requests may start now; each has to be given back by `observe` or `release`.
+        """Return how many requests may start now; each must be returned by `observe` or `release`.
 
-        One at a time where there is a delay. None: ask again at `next_at`, or when one of those
-        in flight has ended.
+        With a delay it is one at a time. After a 0, the caller asks again at `next_at`, or when a
+        request under way has ended.
         """
         if want <= 0 or now < self.next_at:
             return 0
@@ -181,7 +183,7 @@ class HostClock:
         return pause
 
     def served(self, outcome: Outcome, status: int, latency_s: float) -> None:
-        """What was observed has been read and judged so: a page shortens the delay."""
+        """Record that an observed response was parsed and judged: a page shortens the delay."""
         if not self._politeness.adaptive or outcome not in _SERVED or status == _NOT_YET:
             return
         if latency_s < self._latency:
@@ -202,16 +204,18 @@ class HostClock:
 
     @property
     def given_up(self) -> bool:
-        """Whether the host is left alone for a while, since nothing reaches it."""
+        """True if the host is left alone for a while, since no request reaches it."""
         return self.failures >= GIVE_UP_AFTER
 
     @property
     def lost(self) -> bool:
-        """Whether it was still unreachable after that: what waits for it need not wait on."""
+        """True if the host was still unreachable after the pauses, so that its URLs need not wait
+        on."""
         return self.failures >= LOST_AFTER
 
     def state(self, before: HostState) -> HostState:
-        """What must move with the host; robots.txt and cookies are as they were before."""
+        """Return the state that moves with the host; robots.txt and cookies are those of
+        `before`."""
         return msgspec.structs.replace(
             before, next_at=self.next_at, delay_s=self.delay_s, failures=self.failures
         )

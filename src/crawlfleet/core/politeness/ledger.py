@@ -1,12 +1,13 @@
-"""Who may ask a host, a domain or an address, and when: the decisions of the fleet's ledger.
+"""Ledger of the fleet: decides which engine may send requests to a host, domain or address, and
+when.
 
-A key with a delay belongs to one engine at a time, for a window of some seconds, in which that
-engine keeps the delay by itself; the next window begins a delay after the last start in it. Of a
-key without a delay several have a part of its concurrency at once. Whoever is alone has its window
-made longer before it ends, and never waits. Those who wait take turns, in the order in which they
-came. All keys of a request are granted together or not at all, so that no two hold what the other
-one waits for. A window that nobody gives back ends by itself: requests under way count for as long
-as one can take, unless the engine is known to be gone.
+A key with a delay belongs to one engine at a time, for a window of some seconds in which that
+engine keeps the delay by itself; the next window begins a delay after the last start in it. A key
+without a delay gives parts of its concurrency to several engines at once. The window of an engine
+that is alone is extended before it ends, so it never waits. Waiting engines take turns in the order
+of their requests. All keys of a request are granted together or not at all, so that no two engines
+each hold a key that the other one waits for. A window that is not returned ends by itself: requests
+under way count for as long as one can take, unless the engine is known to be gone.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,17 +33,17 @@ SHARED_S: Final = 2.0
 AHEAD_S: Final = 5.0
 """A window that would begin later than this is not promised."""
 QUEUED_S: Final = 5.0
-"""Who waits and has not asked for so long has lost its turn."""
+"""Seconds after its last request when a waiting engine loses its turn."""
 LOOK_AGAIN_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 86_400.0
 
 
 Living = Callable[[str], bool]
-"""Whether an engine may still have requests under way."""
+"""Function that returns whether an engine (by name) may still have requests under way."""
 
 
 class _Offer(NamedTuple):
-    """What a key has to give."""
+    """Window and permits that a key can give."""
 
     start: float
     end: float
@@ -70,10 +71,10 @@ def exchange(
     born: float,
     living: Living,
 ) -> tuple[dict[str, LedgerEntry], LedgerReply]:
-    """What becomes of the keys that a message is about, and what to answer.
+    """Return the new entries of the keys in a message, and the reply.
 
-    A ledger knows nothing of what was granted until it was `born`: a key that is new to it is
-    left alone until such a window must be over, and for its delay after that.
+    A ledger does not know the windows that were granted before it was created, at `born`. So a key
+    that is new to it is blocked until such a window must be over, and for its delay after that.
     """
     fresh = LedgerEntry(last_at=born + AHEAD_S + ALONE_S)
     book = {key: entries.get(key, fresh) for key in keys_of(ask)}
@@ -118,7 +119,7 @@ def returned(entry: LedgerEntry, back: Return, name: str, now: float) -> LedgerE
 
 
 def use(key: str, entry: LedgerEntry, now: float) -> KeyUse:
-    """What people are told of a key."""
+    """Return the public view of a key."""
     return KeyUse(
         key=key,
         delay_s=entry.delay_s,
@@ -194,8 +195,9 @@ def _grant(
 
 
 def _tidied(entry: LedgerEntry, user: User, now: float, living: Living) -> LedgerEntry:
-    """Without what is over, and with the one who asks among the users. Who is gone counts for as
-    long as its window, and its delay once more: after that the others have all of the key."""
+    """Return the entry without windows and turns that are over, and with the requesting engine
+    among its users. An engine that is gone counts until its window ends, plus one delay: after that
+    the others have all of the key."""
     users = [each for each in entry.users if each.until > now and each.name != user.name]
     entry = msgspec.structs.replace(entry, users=(*users, user))
     kept = []
@@ -219,7 +221,8 @@ def _tidied(entry: LedgerEntry, user: User, now: float, living: Living) -> Ledge
 
 
 def _offer(entry: LedgerEntry, name: str, host: str, now: float, most: int) -> _Offer | _No:
-    """What a key has to give to one who asks now, and has use for so many permits at `most`."""
+    """Return the window that a key can give now to an engine that can use `most` permits, or a
+    `_No`."""
     if entry.paused_until > now:
         return _No(entry.paused_until, entry.pause, is_pause=True)
     mine = next((hold for hold in entry.holds if hold.name == name and hold.until > now), None)
@@ -272,7 +275,8 @@ def _place(turn: LedgerTurn) -> tuple[float, str, str]:
 def _held(
     entry: LedgerEntry, name: str, host: str, end: float, permits: int, longest_s: float
 ) -> tuple[LedgerEntry, float]:
-    """With the window, and when it ends: not before one that was granted already."""
+    """Return the entry with the window added, and the window's end: not before that of a window the
+    engine already has."""
     mine = next((hold.until for hold in entry.holds if hold.name == name), 0.0)
     until = max(mine, end)
     hold = LedgerHold(name, until, permits, until + longest_s)

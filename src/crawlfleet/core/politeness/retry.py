@@ -1,4 +1,4 @@
-"""What to do with a URL whose visit did not give a page: again later, or not at all."""
+"""Retries of URLs: decides what happens to a URL whose visit gave no page."""
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -33,14 +33,14 @@ class RetryUrl(NamedTuple):
 
 
 class GiveUpUrl(NamedTuple):
-    """It stays as it is."""
+    """Decision that a URL is not tried again."""
 
     reason: str
 
 
 def supersedes(outcome: Outcome) -> bool:
-    """Whether a visit that ended so says what the page gives now, be it nothing. Where it was not
-    changed, or not reached, what it gave before still stands."""
+    """Return whether a visit with this outcome replaces the URL's earlier content, even by nothing.
+    If the page was not changed or not reached, its earlier content remains valid."""
     return outcome is not Outcome.NOT_MODIFIED and outcome not in _UNREACHED
 
 
@@ -74,7 +74,7 @@ def decide(
 
 
 def may_pass(outcome: Outcome, status: int) -> bool:
-    """Whether the same request may go well later."""
+    """Return whether the same request may succeed later."""
     if outcome in _MAY_PASS or status in _PASSING_STATUS:
         return True
     return outcome is Outcome.SERVER_ERROR and status not in _LASTING_SERVER_ERRORS

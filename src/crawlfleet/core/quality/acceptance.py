@@ -1,4 +1,5 @@
-"""Whether a step of a workflow waits for somebody who accepts what its tasks found."""
+"""Acceptance of measured runs: whether a step of a workflow waits until a person accepts its
+items."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -28,7 +29,8 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 def in_words(run: MeasuredRun) -> str:
-    """How a measured run stands, for who asks why something does not go on."""
+    """Return the state of a measured run, as text that explains why a workflow does not
+    continue."""
     if run.verdict is Verdict.OK:
         return "its items are as expected"
     found = f"its items are not as expected ({run.verdict}): {told(run.judgement)}"
@@ -44,7 +46,8 @@ def _verb(run: MeasuredRun) -> str:
 
 
 def concerned(decisions: Mapping[str, Decision]) -> tuple[list[str], int]:
-    """Of what was said of the tasks of a step: those that are named, and how many more are held."""
+    """Return the tasks of a step to name in the answer, from their decisions, and the number of
+    further held ones."""
     rejected = [id for id, each in decisions.items() if each is Decision.REJECTED]
     if rejected:
         return rejected[:1], 0
@@ -53,10 +56,10 @@ def concerned(decisions: Mapping[str, Decision]) -> tuple[list[str], int]:
 
 
 def held_by(runs: Iterable[MeasuredRun], more: int = 0) -> Held | Rejected | None:
-    """What the newest runs of the tasks of a step come to, of which `more` are held that are not
-    among them; `None` when nothing holds it.
+    """Return the decision on a step from the newest runs of its tasks; `None` when none holds it.
 
-    One that was rejected is enough to reject all; then nobody has to look at the others.
+    `more` is the number of held runs that are not in `runs`. One rejected run rejects the step;
+    then nobody has to look at the others.
     """
     waiting: list[MeasuredRun] = []
     for run in runs:

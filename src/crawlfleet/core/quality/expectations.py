@@ -1,4 +1,4 @@
-"""What is wrong with expectations, before anything is measured by them."""
+"""Checks of expectations, before any task is measured by them."""
 
 import hashlib
 import re
@@ -20,13 +20,13 @@ from crawlfleet.model.quality import (
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 LONGEST_SERIES: Final = 100
 OWN: Final = ("schedule.", "workflow.")
-"""How the series of schedules and workflows begin."""
+"""Prefixes of the series of schedules and workflows."""
 LONGEST_FIELD: Final = 200
 _OWN_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
 def problems_of(expected: Expectations, *, within: str = "expectations") -> Iterator[FieldProblem]:
-    """What is wrong with the expectations of a task."""
+    """Yield the problems of the expectations of a task."""
     yield from _series(expected, within)
     for name in ("items", "pages"):
         yield from _range(getattr(expected, name), f"{within}.{name}")
@@ -68,7 +68,7 @@ class _Sink(msgspec.Struct):
 
 
 class _Crawl(msgspec.Struct):
-    """As much of a crawl's parameters as says where its items go."""
+    """Part of a crawl's parameters that names its sinks."""
 
     sinks: tuple[_Sink, ...] = ()
 
@@ -76,7 +76,7 @@ class _Crawl(msgspec.Struct):
 def unseen_problems(
     expected: Expectations, task_type: str, parameters: bytes
 ) -> Iterator[FieldProblem]:
-    """Whether the fields of items are to be measured that nobody but a node will see."""
+    """Yield a problem if fields are to be measured of items that never reach the master."""
     of_fields = expected.fields or (expected.drift and expected.drift.fields)
     if task_type != "web_crawl" or not of_fields:
         return

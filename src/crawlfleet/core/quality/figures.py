@@ -1,4 +1,4 @@
-"""What an attempt says of itself in its metrics, as far as expectations are about it."""
+"""Figures of an attempt, read from its metrics, as far as expectations use them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -7,7 +7,7 @@ from crawlfleet.core.quality.profile import Fold
 from crawlfleet.model.quality import Expectations, Profile
 
 CRAWLERS: Final = frozenset({"web_crawl", "scrapy_spider"})
-"""Whose results do not hold the items where the master keeps them."""
+"""Task types whose results do not contain the items that the master stores."""
 GREATEST: Final = 1e15
 """Count: more than anybody has fetched, and few enough to be exact."""
 _PAGES: Final = ("pages_crawled", "fetched")
@@ -18,13 +18,13 @@ ELSEWHERE: Final = (
 
 
 def pages_in(metrics: Mapping[str, float]) -> int | None:
-    """How many pages were fetched, where that is known."""
+    """Return the number of fetched pages; `None` if the metrics do not have it."""
     found = _figure(metrics, _PAGES)
     return None if found is None else int(found)
 
 
 def errors_in(metrics: Mapping[str, float]) -> float | None:
-    """Which share of what was asked for failed, where that is known."""
+    """Return the share of failed requests; `None` if the metrics do not have it."""
     pages = pages_in(metrics)
     failed = _figure(metrics, _FAILED)
     if pages is None or failed is None or failed < 0 or pages < 0:
@@ -39,7 +39,7 @@ def _figure(metrics: Mapping[str, float], names: Sequence[str]) -> float | None:
 
 
 def holds_items(task_type: str, data: Any) -> bool:
-    """Whether the items of a task without stored output are in its result."""
+    """Return whether the items of a task without stored output are in its result."""
     if task_type != "web_crawl":
         return task_type not in CRAWLERS
     return isinstance(data, dict) and all(isinstance(each, list) for each in data.values())

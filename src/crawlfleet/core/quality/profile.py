@@ -46,8 +46,8 @@ def items_of_lines(lines: bytes) -> list[tuple[str, Any]]:
 
 
 def items_of_result(data: Any) -> list[tuple[str, Any]]:
-    """What the items of a result are: the elements of a list, those of the lists of an object by
-    their names, or else the one value that it is."""
+    """Return the items of a result: the elements of a list, those of the lists of an object with
+    the lists' names, or else the one value."""
     if data is None or data == {}:
         return []
     if isinstance(data, list):
@@ -103,7 +103,7 @@ class Fold:
                 self._columns[name] = _Column(None)
 
     def profile(self, *, pages: int | None = None, errors: float | None = None) -> Profile:
-        """What was measured, with what others have counted."""
+        """Return the measured profile, with the pages and errors that the caller counted."""
         fields = {name: column.profile() for name, column in self._columns.items()}
         return Profile(items=self._items, pages=pages, errors=errors, fields=fields)
 
@@ -165,7 +165,7 @@ class _Column:
 
 
 class _Fitting:
-    """Whether a value is as expected."""
+    """Test whether a value of a field is as expected."""
 
     def __init__(self, expected: FieldExpectation) -> None:
         self._type = expected.type

@@ -1,4 +1,5 @@
-"""What is written down when a task with expectations ends, and when people decide about it."""
+"""Records of quality: rows and events that are written when a task with expectations ends, and when
+a person decides about it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,7 +29,7 @@ NOT_AS_EXPECTED: Final = "its items are not as expected"
 
 
 def failed_by_items(task: Task) -> bool:
-    """Whether a task has failed by what it found, and not by what it did."""
+    """Return whether a task has failed because of its items, not because of an error."""
     error = task.error
     return (
         task.status is TaskStatus.FAILED
@@ -39,10 +40,10 @@ def failed_by_items(task: Task) -> bool:
 
 
 class QualityRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the items of a task came to, for the commit of its end."""
+    """Quality of the items of a task, for the commit that ends the task."""
 
     id: str
-    """Of what is kept of it."""
+    """Id of the measured run that is stored."""
     judgement: Judgement
     profile: Profile
     on_drift: OnDrift = OnDrift.MARK
@@ -50,7 +51,8 @@ class QualityRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fails(self) -> bool:
-        """Whether the task has failed by it. What could not be measured may well be good."""
+        """True if the task fails because of its items. Items that could not be measured do not fail
+        it."""
         verdict = self.judgement.verdict
         return self.on_drift is OnDrift.FAIL and verdict in (Verdict.DRIFTED, Verdict.FAILED)
 
@@ -64,7 +66,7 @@ class QualityRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QualitySummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """As much of it as stands in the task's result."""
+    """Part of a quality record that the task's result contains."""
 
     verdict: Verdict
     series: str
@@ -74,12 +76,12 @@ class QualitySummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def told(judgement: Judgement) -> str:
-    """What is not as expected, in words that can be stored."""
+    """Return the unmet expectations as text that any store accepts."""
     return judgement.words[:LONGEST_WORDS].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def in_result(judged: QualityRecord) -> QualitySummary:
-    """What the result of the task says of it."""
+    """Return the quality record as it stands in the task's result."""
     return QualitySummary(
         verdict=judged.judgement.verdict,
         series=judged.series,
@@ -121,7 +123,8 @@ def signed(change: Change, judged: QualityRecord, *, now: float) -> Change:
 def decided(
     run: MeasuredRun, decision: Decision, *, now: float, by: str, reason: str = ""
 ) -> Change | None:
-    """What it changes that somebody accepts or rejects a run; `None` when that was said before."""
+    """Return the change by which a person accepts or rejects a run; `None` when the run has that
+    decision already."""
     if run.decision is decision:
         return None
     moved = msgspec.structs.replace(

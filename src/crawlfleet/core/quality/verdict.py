@@ -1,10 +1,10 @@
-"""Whether a profile is as expected: each expectation with the figure, the bounds and the words.
+"""Verdict on a profile: each expectation with its figure, its bounds and words.
 
-What is expected of every run is judged by the run alone. What may drift is held against the median
-of earlier runs that were good, or that somebody has accepted; while there are too few of them,
-nothing is said. It is held against runs of longer ago as well: what loses a little with each run
-differs little from the few runs before it, which have lost as much. An expectation that could not
-be measured is neither met nor broken.
+Expectations of every run are judged by the run alone. Drift is measured against the median of
+earlier runs that were good or accepted; while there are too few of these, there is no verdict on
+drift. It is measured against runs of longer ago as well: figures that shrink a little with each run
+differ little from those of the last few runs, which have shrunk as much. An expectation that could
+not be measured is neither met nor broken.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,16 +44,17 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
     profiles: tuple[Profile, ...] = ()
     earlier: tuple[Profile, ...] = ()
-    """Those of longer ago, from `EARLIER_FROM` to `EARLIER_TO`; none while some of them lack."""
+    """Profiles of longer ago, from `EARLIER_FROM` to `EARLIER_TO` runs back; empty unless all of
+    them exist."""
     is_settled: bool = False
-    """Whether somebody has said that it is as it should be, so that even one is enough."""
+    """True if a person has accepted the baseline, so that even one profile is enough."""
 
 
 def baseline(earlier: Sequence[MeasuredRun], most: int) -> Baseline:
-    """Those of the runs of a series, newest first, that are fit to compare with.
+    """Return the baseline: the runs of a series, newest first, that later runs are compared with.
 
-    What was not as expected is not, unless it was accepted; then it is what is usual from then on,
-    and what was before it counts no more.
+    Runs that were not as expected are left out, unless they were accepted. An accepted run is the
+    norm from then on, and earlier runs count no more.
     """
     profiles: list[Profile] = []
     is_settled = False
@@ -73,7 +74,7 @@ def baseline(earlier: Sequence[MeasuredRun], most: int) -> Baseline:
 
 
 def judge(expected: Expectations, profile: Profile, base: Baseline) -> Judgement:
-    """What a profile comes to."""
+    """Return the verdict on a profile, with all its checks."""
     of_every_run = tuple(_of_every_run(expected, profile))
     drift = expected.drift
     of_drift: tuple[Check, ...] = ()
@@ -93,7 +94,7 @@ def judge(expected: Expectations, profile: Profile, base: Baseline) -> Judgement
 
 
 def unjudged(why: str) -> Judgement:
-    """What a profile comes to that nobody can judge."""
+    """Return the judgement of a profile that could not be measured."""
     check = Check(name="items", outcome=CheckOutcome.UNKNOWN, words=why)
     return Judgement(verdict=Verdict.UNMEASURED, checks=(check,))
 
@@ -128,7 +129,8 @@ def _of_field(name: str, expected: FieldExpectation, profile: Profile) -> Iterat
     items = profile.items
 
     def share(count: Callable[[FieldProfile], int], of: int | None) -> float | None:
-        """Of nothing there is no share."""
+        """Return the share of `of` that `count` counts; `None` if `of` is zero or the field is not
+        known."""
         return None if found is None or not of else count(found) / of
 
     filled = 0 if found is None else found.filled
@@ -170,7 +172,7 @@ def _of_field(name: str, expected: FieldExpectation, profile: Profile) -> Iterat
 
 
 def _asked(expected: FieldExpectation) -> str:
-    """What is expected of each value, in words."""
+    """Return the expectations of each value of a field, as text."""
     told = []
     if expected.type is not None:
         told.append(str(expected.type))
@@ -293,7 +295,7 @@ def _changed(
     enough: bool,
     known: str,
 ) -> Iterator[Check]:
-    """How many values are not those of the run before."""
+    """Yield the check of how many values differ from those of the run before."""
     if field.changed is None:
         return
     if not enough:

@@ -16,7 +16,8 @@ from crawlfleet.model.settings.recovery import BreakerSettings
 
 LONGEST_ERROR: Final = 200
 MOST_UNCLEAR: Final = 3
-"""So many in a row of which nobody knows whether the target answered: no reason to wait more."""
+"""Limit of probes in a row that do not show whether the target answered; then the breaker
+closes."""
 
 
 def failed(
@@ -67,8 +68,8 @@ def _opened(breaker: Breaker, pause_s: float, *, opened_at: float, now: float) -
 
 
 def may_probe(breaker: Breaker, now: float) -> bool:
-    """Whether a task may be let through: also beside one that says nothing for a whole pause,
-    since no node takes it, or since it takes hours."""
+    """Return whether a task may be let through as a probe: also when an earlier probe has not ended
+    for a whole pause, since no node takes it or it runs for hours."""
     return breaker.state is not BreakerState.CLOSED and now >= breaker.retry_at
 
 
@@ -107,13 +108,13 @@ def idle_from(breaker: Breaker, rules: BreakerSettings) -> float:
 
 
 def is_stale(breaker: Breaker, rules: BreakerSettings, now: float) -> bool:
-    """Whether failures that are found in tasks are older than an outage would leave them: while
-    something waits, somebody fails at the end of each pause."""
+    """Return whether recorded failures are older than an outage would leave them: while tasks wait
+    for a target, a probe fails at the end of each pause."""
     return now - breaker.failed_at > rules.window_s + rules.max_pause_s
 
 
 def opened_event(breaker: Breaker, now: float) -> Event:
-    """What tells that a target is taken for down."""
+    """Return the event that a target is considered down."""
     return Event(
         kind="breaker.opened",
         subject=breaker.target,
@@ -126,7 +127,8 @@ def opened_event(breaker: Breaker, now: float) -> Event:
 
 
 def closed_event(project_id: str | None, target: str, now: float, cause: str) -> Event:
-    """What tells that tasks of a project for a target go on; of all projects if none is named."""
+    """Return the event that tasks for a target go on: those of one project, or of all if none is
+    named."""
     return Event(
         kind="breaker.closed",
         subject=target,

@@ -1,8 +1,9 @@
-"""How many retries there may be beside first attempts, so that an outage does not become a storm.
+"""Retry budget: limits retries in proportion to first attempts, so that an outage does not become a
+storm.
 
 When a site, a proxy or a database is away, every attempt fails, and each failure asks for another
 attempt. Within any window retries may be a share of the first attempts in it, plus a few that are
-always free. What is beyond that waits for its turn; nothing is given up for it.
+always free. Retries beyond that wait for their turn; none is dropped.
 """
 
 from collections import deque
@@ -15,12 +16,12 @@ SLOTS: Final = 20
 
 
 class BudgetRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How many retries there may be."""
+    """Limits of a retry budget."""
 
     share: float
-    """Of the first attempts in the window."""
+    """Retries allowed per first attempt in the window."""
     floor: int
-    """So many are free, whatever else happens."""
+    """Retries that are always allowed in a window."""
     window_s: float
 
     @property
@@ -38,7 +39,7 @@ class _Slot:
 
 
 class RetryBudget:
-    """What was tried for the first time, and again, within the window."""
+    """First attempts and retries within the window, and the retries that are left."""
 
     __slots__ = ("_rules", "_slot_s", "_slots", "firsts", "retries")
 
@@ -50,7 +51,7 @@ class RetryBudget:
         self.retries = 0
 
     def count_first(self, now: float, times: int = 1) -> None:
-        """So many first attempts are made."""
+        """Count `times` first attempts."""
         self._slot(now).firsts += times
         self.firsts += times
 
@@ -60,16 +61,17 @@ class RetryBudget:
         self.retries += 1
 
     def left(self, now: float) -> int:
-        """How many retries may go now; 0 when there were enough."""
+        """Return how many retries may start now; 0 when the budget is used up."""
         self._pass(now)
         return max(self.limit() - self.retries, 0)
 
     def limit(self) -> int:
-        """How many there may be in the window that was looked at last."""
+        """Return the limit of retries in the window as it was at the last call of a method with
+        `now`."""
         return self._rules.floor + int(self._rules.share * self.firsts)
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing happened within the window."""
+        """Return whether the window has no attempts."""
         self._pass(now)
         return not self._slots
 
@@ -92,7 +94,7 @@ class RetryBudget:
 
 
 def in_words(owner: str, budget: RetryBudget, rules: BudgetRules) -> str:
-    """What holds a retry back, in a sentence."""
+    """Return the reason why the budget holds a retry back, as a sentence."""
     return (
         f"waits since {owner} has retried enough: {budget.retries} retries in the last "
         f"{rules.window_s:g} s, of {rules.floor} and {rules.share:.0%} of {budget.firsts} first "

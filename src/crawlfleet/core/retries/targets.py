@@ -1,4 +1,4 @@
-"""Which site a task depends on: the registered domain that all of its addresses have in common."""
+"""Target of a task: the registered domain that all of its addresses have in common."""
 
 import re
 from collections.abc import Callable
@@ -14,11 +14,12 @@ HOST: Final = re.compile(
 )
 TARGET: Final = re.compile(r"[a-z0-9\[][a-z0-9._:\[\]-]{0,252}\Z")
 MOST_LOOKED_AT: Final = 1000
-"""Of a list of addresses: a longer one depends on no single site, as far as we care."""
+"""Limit of the addresses that are compared; a longer list counts as one without a common site."""
 
 
 class _Addresses(msgspec.Struct):
-    """What parameters of crawls and fetches have in common; of others it is anything."""
+    """Parameters of crawls and fetches that hold addresses; in other task types they may be
+    anything."""
 
     url: Any = None
     urls: Any = None

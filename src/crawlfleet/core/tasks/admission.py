@@ -1,7 +1,8 @@
-"""Whether a request may become a task: every problem at once, each with its field and remedy.
+"""Admission of tasks: checks a request and reports every problem at once, each with its field and
+remedy.
 
-Types are checked where the request is decoded; here are ranges, names and what contradicts.
-Nothing is guessed or silently corrected: a request is taken as it stands, or refused whole.
+Types are checked when the request is decoded; here are ranges, names and contradictions. Nothing is
+guessed or silently corrected: a request is accepted unchanged, or refused whole.
 """
 
 import re
@@ -54,21 +55,21 @@ Digest = Callable[[bytes], str]
 
 
 class AdmissionRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What this fleet knows: strategy names, and the parameters of the built-in task types."""
+    """Names that this fleet knows: strategies, and the parameters of the built-in task types."""
 
     strategies: Collection[str]
     parameter_types: Mapping[str, type[msgspec.Struct]] = {}
     parameter_checks: Mapping[str, Callable[[Any], Iterable[FieldProblem]]] = {}
-    """What would be wrong with parameters of the right type, without their field's `parameters.`
-    before it; by the names of task types."""
+    """Checks of parameters that have the right type, by task type. Problems name their field
+    without the leading `parameters.`."""
     divisions: Mapping[str, split.Divide] = split.RULES
-    """How tasks are split, by their type."""
+    """Functions that split a task into shards, by task type."""
     registrable: targets.Registrable = targets.last_two_labels
     """The registered domain of a host name."""
 
 
 def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProblem]:
-    """What is wrong with a request; an empty list means that it may become a task."""
+    """Return the problems of a request; an empty list means that it may become a task."""
     found = chain(
         _names(request),
         _numbers(request),
@@ -164,7 +165,7 @@ def admit(
 
 
 def secrets_of(request: TaskRequest) -> tuple[str, ...]:
-    """What a task is given: the secrets that it declares, and those that its parameters refer to,
+    """Return the secrets of a task: those that it declares, and those that its parameters refer to,
     each once."""
     referred = credentials.names_in(request.task_type, bytes(request.parameters))
     return tuple(dict.fromkeys((*request.secrets, *referred)))
@@ -177,12 +178,12 @@ def _target(request: TaskRequest, registrable: targets.Registrable) -> str | Non
 
 
 def idempotency_scope(project_id: str) -> str:
-    """Where the idempotency keys of a project are claimed."""
+    """Return the scope in which the idempotency keys of a project are claimed."""
     return f"idempotency:{project_id}"
 
 
 def canonical_bytes(request: TaskRequest) -> bytes:
-    """The same bytes for requests that ask the same, however their JSON was written."""
+    """Return bytes that are equal for equal requests, however their JSON was written."""
     plain = msgspec.structs.asdict(request)
     plain["parameters"] = msgspec.json.decode(request.parameters)
     if request.isolation is None:
@@ -280,7 +281,7 @@ def _within(field: str, value: float, low: float, high: float) -> Iterator[Field
 
 
 def resource_problems(field: str, amounts: Mapping[str, float]) -> Iterator[FieldProblem]:
-    """What is wrong with amounts that are asked for or offered."""
+    """Yield the problems of requested or offered amounts of resources."""
     if not amounts:
         return
     for name in parse_resources(amounts)[1]:
@@ -295,7 +296,7 @@ def resource_problems(field: str, amounts: Mapping[str, float]) -> Iterator[Fiel
 
 
 def feature_problems(field: str, features: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    """What is wrong with capabilities or features that are asked for or offered."""
+    """Yield the problems of requested or offered capabilities or features."""
     if len(features) > MAX_ENTRIES:
         yield _problem(field, len(features), "has too many entries", f"use at most {MAX_ENTRIES}")
     for name, value in features.items():
@@ -407,7 +408,8 @@ def _expectations(request: TaskRequest) -> Iterator[FieldProblem]:
 
 
 def nesting_of(raw: bytes) -> int:
-    """How many brackets are open at once in valid JSON; at most, where that is few anyway."""
+    """Return the depth of nesting of valid JSON; for a text with few brackets, an upper bound of
+    it."""
     if (most := raw.count(b"{") + raw.count(b"[")) <= MAX_NESTING:
         return most
     deepest = depth = 0

@@ -1,4 +1,4 @@
-"""What a node is told of its leases."""
+"""Messages to a node about its leases: assignments and stop orders."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -9,16 +9,17 @@ from crawlfleet.model.task import Execution
 from crawlfleet.model.wire.node_protocol import Assignment, StopOrder
 
 BYTES_AT_ONCE: Final = 2_000_000
-"""Of parameters in one message: neither side holds up all else to pack or unpack it."""
+"""Limit of the parameters in one message, in bytes: packing a larger one would hold up all other
+work of master and node."""
 
 
 def stop_order(execution: Execution) -> StopOrder:
-    """What a node is told about an execution that must stop."""
+    """Return the order to a node to stop an execution."""
     return StopOrder(execution_id=execution.id, task_id=execution.task_id, token=execution.token)
 
 
 def portion(leases: Iterable[Lease]) -> Iterator[Assignment]:
-    """What a node needs for as many of the leases as fit into one message, at least for one."""
+    """Yield the assignments of as many leases as fit into one message, at least of one."""
     size = 0
     for number, lease in enumerate(leases):
         size += len(memoryview(lease.task.parameters))
@@ -28,7 +29,7 @@ def portion(leases: Iterable[Lease]) -> Iterator[Assignment]:
 
 
 def assignment(lease: Lease) -> Assignment:
-    """What a node needs to do the work of a lease."""
+    """Return everything that a node needs to do the work of a lease."""
     task = lease.task
     return Assignment(
         execution_id=lease.execution.id,

@@ -303,7 +303,8 @@ def withdraw(
 
 
 def closing_claims(task: Task) -> tuple[Claim, ...]:
-    """What becomes of a task's dedup key when the task has ended: it lasts a while longer."""
+    """Return the claim of a task's dedup key after the task has ended: it lasts for the dedup
+    window. Empty for a task without such a key, or one that has not ended."""
     if task.dedup_key is None or task.status not in TERMINAL:
         return ()
     return (
@@ -318,7 +319,7 @@ def closing_claims(task: Task) -> tuple[Claim, ...]:
 
 
 def dedup_scope(project_id: str) -> str:
-    """Where the dedup keys of a project are claimed."""
+    """Return the scope in which the dedup keys of a project are claimed."""
     return f"dedup:{project_id}"
 
 

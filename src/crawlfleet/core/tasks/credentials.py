@@ -91,9 +91,9 @@ def problems_of(
     is_template: bool = False,
     refers: bool = True,
 ) -> Iterator[FieldProblem]:
-    """What is wrong with the credentials in parameters: those that are written out, and references
-    that stand where nothing is put in their place. A template has expressions that are computed
-    later; `refers` says whether there may be references at all."""
+    """Yield the problems of credentials in parameters: credentials in plain text, and references
+    where no value is filled in. A template has expressions that are computed later; `refers` says
+    whether references are allowed at all."""
     if task_type not in TYPES:
         return
     known = {place.field: place for place in places(task_type, parameters)}
@@ -131,8 +131,8 @@ def declared_problems(
     project_id: str,
     known: Collection[str],
 ) -> Iterator[FieldProblem]:
-    """What is wrong with the secrets that a task declares, and those that its parameters refer to;
-    `known` are those of its project."""
+    """Yield the problems of the secrets that a task declares and of those that its parameters refer
+    to; `known` are the secrets of its project."""
     yield from _unknown_names(declared, project_id, known)
     names = names_in(task_type, raw)
     if not names:
@@ -152,7 +152,8 @@ def declared_problems(
 def _unknown_names(
     names: Collection[str], project_id: str, known: Collection[str]
 ) -> Iterator[FieldProblem]:
-    """What is wrong with names that a task declares; `known` are those of its project."""
+    """Yield the problems of the names that a task declares; `known` are the secrets of its
+    project."""
     if len(names) > MOST_OF_TASK:
         yield _problem(
             "secrets", "are too many", f"declare at most {MOST_OF_TASK}, or put several into one"
@@ -177,14 +178,16 @@ def filled(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def filled_url(url: str, secrets: Mapping[str, str]) -> str:
-    """The same for a URL: each value is encoded, so that it can end nothing and begin nothing."""
+    """Return a URL with references replaced by the values of secrets; each value is encoded, so
+    that it cannot end or begin a part of the URL. Raises `KeyError`."""
     if BEGIN not in url:
         return url
     return REFERENCE.sub(lambda found: quote(secrets[found[1]], safe=""), url)
 
 
 def filled_fetching(fetching: Fetching, secrets: Mapping[str, str]) -> Fetching:
-    """How requests of a crawl look, with the values of secrets; raises `KeyError`."""
+    """Return the request settings of a crawl with references replaced by the values of secrets.
+    Raises `KeyError`."""
     return msgspec.structs.replace(
         fetching,
         proxy=None if fetching.proxy is None else filled_url(fetching.proxy, secrets),
@@ -193,7 +196,7 @@ def filled_fetching(fetching: Fetching, secrets: Mapping[str, str]) -> Fetching:
 
 
 def _addresses(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is to be visited, with the fields that say so."""
+    """Return the addresses to visit, each with the field that names it."""
     several = parameters.get("urls")
     named = {"url": parameters.get("url")}
     named |= {
@@ -219,7 +222,7 @@ def _written_out(place: CredentialField, is_template: bool) -> Iterator[FieldPro
     text = REFERENCE.sub(_HOLE, place.text.replace("$${", "${") if is_template else place.text)
 
     def is_hidden(value: str) -> bool:
-        """Whether it is empty, one reference, or computed later."""
+        """Return whether the value is empty, one reference, or computed later."""
         return value in {"", _HOLE} or (is_template and "${" in value)
 
     if place.header is not None:
@@ -256,7 +259,7 @@ def _parts(place: CredentialField, text: str) -> re.Match[str] | None:
 
 
 def _shown(url: str) -> str:
-    """What of a URL is shown to everybody, with a mark for each reference in it."""
+    """Return the part of a URL that may be shown, with a mark for each reference in it."""
     marked = REFERENCE.sub(_HOLE, url)
     match = _URL.fullmatch(marked)
     if match is None:

@@ -13,7 +13,7 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def owns(self) -> bool:
-        """Whether the execution still decides over the task."""
+        """True if the execution still decides over the task."""
         return (
             self.task.status in LEASED
             and self.task.execution_id == self.execution.id

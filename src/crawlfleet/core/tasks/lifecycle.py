@@ -1,8 +1,8 @@
-"""Which state may follow which: one table each for tasks, executions and nodes.
+"""Lifecycle: the allowed transitions of tasks, executions and nodes, in one table each.
 
-A trigger is what happened; the table says what becomes of the thing. What the table does not
-list is not allowed, and the functions here then return `None` and change nothing. Every move
-of a task or a node makes one event that says from where, to where and why.
+A trigger names an occurrence; the table gives the state that follows. For a transition that is not
+in the table, the functions here return `None` and change nothing. Every transition of a task or a
+node makes one event with both states and the cause.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""What the results of shards come to, as the result of the task that was split.
+"""Merging of shards: builds the result of a split task from the results of its shards.
 
-Metrics add up. Of `web_crawl`, `scrapy_spider` and `http_fetch` the data does, too: numbers are
-added, lists are put one after the other in the order of the shards. Of every other type it is a
-list with the data of each shard, `null` for one that has none. What would be too large for one
-result is left with the shards, and the result names them.
+Metrics are added up. The data of `web_crawl`, `scrapy_spider` and `http_fetch` is merged too:
+numbers are added, and lists are joined in the order of the shards. For every other type it is a
+list with the data of each shard, `null` for one that has none. Data that is too large for one
+result stays with the shards, and the result names these.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +16,15 @@ from crawlfleet.core.text.nesting import MAX_MESSAGE_NESTING, is_too_deep
 from crawlfleet.model.task import Task, TaskStatus
 
 MOST_BYTES: Final = 950_000
-"""Of data as JSON; leaves room in the 1 MB that a result may have."""
+"""Size limit of the merged data as JSON; leaves room in the 1 MB that a result may have."""
 MOST_COUNTED: Final = 2**53
 """Items: beyond that a number of JSON is none that can be counted with."""
 OUTPUT: Final = "output"
-"""Where a crawl's result says that its items are kept by the master."""
+"""Key under which a crawl's result says that the master stores its items."""
 
 
 class _Result(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of a result as is needed here."""
+    """Part of a result that merging reads."""
 
     data: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     metrics: dict[str, float] = {}
@@ -34,7 +34,8 @@ _decode: Final = msgspec.json.Decoder(_Result).decode
 
 
 def data_of(task: Task) -> msgspec.Raw:
-    """What a task found, by its result; `null` when it has none. Raises `msgspec.DecodeError`."""
+    """Return the data of a task's result; `null` when it has no result. Raises
+    `msgspec.DecodeError`."""
     return msgspec.Raw(b"null") if task.result is None else _read(task.result).data
 
 
@@ -102,7 +103,7 @@ class Merger:
             return None
 
     def _elsewhere(self) -> Any:
-        """Where to look for what is too large."""
+        """Return a reference to the place of data that is too large for the result."""
         if self._parent.task_type in STORED:
             return _in_storage(self._parent, self.metrics)
         counted = {name: self.metrics[name] for name in COUNTED if name in self.metrics}
@@ -178,12 +179,13 @@ def add_up(values: Sequence[Any]) -> Any:
 
 
 STORED: Final = ("web_crawl", "scrapy_spider")
-"""Whose items are kept by the master."""
+"""Task types whose items the master stores."""
 COUNTED: Final = ("urls", "fetched", "failed")
-"""What a result that is too large still says of itself."""
+"""Metrics that a result without its data still contains."""
 BEGINNING: Final = "start_time"
 GREATEST: Final = ("_time", "_max", "/max", "/startup", "elapsed_time_seconds")
-"""Of Scrapy's statistics, by how their names end: what was true of one worker, not of all."""
+"""Endings of the names of Scrapy statistics that are not added up: they are true of one worker, not
+of all."""
 MERGES: Final[Mapping[str, Merge]] = {
     "http_fetch": _added_up,
     "web_crawl": _crawled,

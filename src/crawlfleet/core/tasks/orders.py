@@ -1,7 +1,7 @@
-"""What people order about tasks, and what each order changes.
+"""Orders of people about tasks, and the change that each order makes.
 
-An order may be given again: a task that is already as ordered is left alone. One that does not
-fit the task's state changes nothing either, and whoever gave it is told the state.
+An order may be repeated: a task that is already as ordered is left alone. An order that does not
+fit the task's state changes nothing either, and the caller gets that state in the answer.
 """
 
 from enum import StrEnum
@@ -29,7 +29,7 @@ class Verb(StrEnum):
 
 
 class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done to a task, and who says so."""
+    """Order to change a task, with the person who gave it."""
 
     verb: Verb
     by: str
@@ -59,11 +59,11 @@ FRESH: Final[dict[str, Any]] = {
     "execution_id": None,
     "started_at": None,
 }
-"""What a task is like that begins anew."""
+"""Fields of a task that starts again, with their values."""
 
 
 def is_fulfilled(order: TaskOrder, task: Task) -> bool:
-    """Whether the task is already as ordered."""
+    """Return whether the task is already as ordered."""
     if order.verb is Verb.REPRIORITISE:
         return task.priority == order.priority
     if order.verb is Verb.DISCARD:
@@ -77,7 +77,7 @@ def is_fulfilled(order: TaskOrder, task: Task) -> bool:
 def follow(
     order: TaskOrder, task: Task, execution: Execution | None, *, now: float
 ) -> Change | None:
-    """What the order changes; `None` when it does not fit the task's state.
+    """Return the change that an order makes; `None` when it does not fit the task's state.
 
     `execution` is the attempt that owns the task, if one does.
     """
@@ -104,7 +104,8 @@ def follow(
 
 
 def _retried(task: Task, now: float, cause: str) -> Change | None:
-    """With fresh counters; it takes its dedup key back, if nobody else has it by now."""
+    """Return the change that requeues a task with fresh counters; the task claims its dedup key
+    again, unless another task has it by now. `None` when the task's state does not allow it."""
     change = _moved(task, TaskTrigger.REQUEUED, now, cause, **FRESH)
     return None if change is None else reclaimed(task, change, now)
 

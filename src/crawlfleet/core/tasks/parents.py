@@ -30,7 +30,7 @@ from crawlfleet.model.task import (
 )
 
 MOST_REASONS: Final = 5
-"""Of shards that failed, in the words of their parent."""
+"""Limit of failed shards whose reasons the error of their parent repeats."""
 WAKING: Final = frozenset({Verb.RETRY, Verb.REQUEUE, Verb.RESUME})
 """Orders that bring a task back to life, and its parent with it."""
 _UNSUCCESSFUL: Final = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
@@ -103,11 +103,11 @@ class Gathering:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Of all shards that were taken, added up."""
+        """Metrics of all shards taken so far, added up."""
         return self._merger.metrics
 
     def data(self) -> msgspec.Raw | None:
-        """What their results come to."""
+        """Return the merged data of the shards' results."""
         return self._merger.data()
 
     def end(self, *, now: float, judged: QualityRecord | None = None) -> Change | None:
@@ -157,7 +157,7 @@ class Gathering:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all shards were taken, and all of them completed."""
+        """True if all shards were taken and all of them completed."""
         return self._states == {TaskStatus.COMPLETED: self._parent.shards}
 
     def _error(self, missing: int) -> TaskError:
@@ -182,9 +182,9 @@ def follow_parent(
     *,
     now: float,
 ) -> Change | None:
-    """What an order about a parent changes: of itself, and of its shards; `None` if it does not
-    fit. `children` are at least those that have not completed, and `executions` those that own
-    shards, by the id of the shard."""
+    """Return the change that an order about a parent makes to the parent and its shards; `None` if
+    it does not fit. `children` must include all that have not completed, and `executions` those
+    that own shards, by the id of the shard."""
     meant = [child for child in children if _is_meant(order.verb, child)]
     own = _own(order, parent, bool(meant), now)
     if own is None:
@@ -203,7 +203,8 @@ def follow_parent(
 def with_parent(
     order: TaskOrder, change: Change, child: Task, parent: Task, *, now: float
 ) -> Change:
-    """What an order about a shard changes, with its parent: one that lives again is waited for."""
+    """Return the change of a shard, extended by that of its parent: a parent waits again for a
+    shard that is resumed or retried."""
     if order.verb not in WAKING or (
         parent.status is TaskStatus.WAITING and child.status not in TERMINAL
     ):
@@ -219,7 +220,7 @@ def with_parent(
 
 
 def _is_meant(verb: Verb, child: Task) -> bool:
-    """Whether an order about the parent is one about this shard, too."""
+    """Return whether an order about the parent applies to this shard too."""
     match verb:
         case Verb.RETRY:
             return child.status in TERMINAL and child.status is not TaskStatus.COMPLETED
@@ -300,7 +301,7 @@ def _joined(changes: Iterable[Change]) -> Change:
 
 
 def counted(states: Mapping[TaskStatus, int]) -> str:
-    """How many are where, in words: `2 completed, 1 processing`."""
+    """Return the number of shards in each state as text: `2 completed, 1 processing`."""
     order = [each for each in _ORDER if states.get(each)]
     return ", ".join(f"{states[each]} {each}" for each in order)
 
@@ -319,7 +320,7 @@ _ORDER: Final = (
 
 
 def waits_for(shards: Sequence[Shard]) -> str:
-    """What a parent waits for, in words."""
+    """Return the state of the shards that a parent waits for, as text."""
     states = Counter(shard.status for shard in shards)
     left = sum(count for status, count in states.items() if status not in TERMINAL)
     if not left:

@@ -1,13 +1,14 @@
-"""What to do after an attempt that did not succeed: try again later, or give up for good.
+"""Recovery of tasks: decides after a failed or lost attempt whether to retry later or give up for
+good.
 
 Two counters bound every task. `retry_count` counts failures of the work itself, up to the task's
-`max_retries`. `loss_count` counts attempts that vanished with their node, up to the fleet's
-`max_losses`: losing a node is rarely the task's fault, yet a task that takes down each node
-that touches it must end in the dead-letter list and not go on for ever. After its deadline, or
-when its policy's time for retries is over, a task is not tried again, whatever is left of both.
+`max_retries`. `loss_count` counts attempts that were lost with their node, up to the fleet's
+`max_losses`: losing a node is rarely the task's fault, yet a task that takes down each node that
+runs it must end in the dead-letter list. After its deadline, or when its policy's time for retries
+is over, a task is not retried, whatever is left of both.
 
-How long a retry waits follows from the class of the error. Whether all retries together are too
-many is decided when they come due (`core.retries.retry_budget`).
+The delay of a retry follows from the class of the error. The budget of all retries together is
+checked when they come due (`core.retries.retry_budget`).
 """
 
 from typing import Final
@@ -18,7 +19,8 @@ from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import Backoff, ErrorClass, RetryPolicy, Task, TaskError
 
 USUAL: Final = {ErrorClass.BLOCKED: Backoff(initial_delay_s=60.0, max_delay_s=3600.0)}
-"""Who is not wanted now is less so in a second."""
+"""Default backoff of error classes that need their own: a site that blocks requests needs longer
+pauses."""
 
 
 class RetryTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +32,7 @@ class RetryTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GiveUpTask(msgspec.Struct, frozen=True, kw_only=True):
-    """To the dead-letter list, for this reason."""
+    """Decision to move a task to the dead-letter list, with its reason."""
 
     reason: str
     retry_count: int

@@ -1,9 +1,10 @@
-"""Which worker gets which part of the work, and which part of a list goes where.
+"""Rendezvous hashing with bounded load: assigns the parts of work to workers, and the parts of a
+list to shards.
 
-Rendezvous hashing with bounded load: every worker has a score for every part, and a part goes to
-the worker with the highest score that has room. So a part has its place by its name alone, no
-table has to be kept, and when a worker comes or goes about one part in n moves. The bound makes
-it fair: nobody gets more than `SLACK` above the mean, however the scores fall.
+Every worker has a score for every part, and a part goes to the worker with the highest score that
+has room. So the place of a part follows from its name alone, no table has to be kept, and when a
+worker comes or goes about one part in n moves. The bound makes it fair: no worker gets more than
+`SLACK` above the mean.
 """
 
 import math
@@ -52,7 +53,8 @@ def spread(
 
 
 def room_of(total: float, workers: int, *, slack: float = SLACK) -> float:
-    """How much one of so many workers may have of a total, if no part is heavier than that."""
+    """Return the load that one of this number of workers may have, provided that no single part is
+    heavier."""
     return math.ceil((1 + slack) * total / workers) if workers else 0.0
 
 
@@ -90,7 +92,7 @@ def _hash(name: str) -> int:
 
 
 def _scores(names: Sequence[str], workers: Sequence[str]) -> NDArray[np.float64]:
-    """How much each worker is meant for each part: uniform in [0, 1), row by row."""
+    """Return the score of each worker (column) for each part (row), uniform in [0, 1)."""
     of_parts = np.array([_hash(name) for name in names], dtype=np.uint64)
     of_workers = np.array([_hash(name) for name in workers], dtype=np.uint64)
     mixed = of_parts[:, None] ^ of_workers[None, :]

@@ -17,12 +17,13 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metrics: dict[str, float] = {}
     timestamp: datetime
     quality: QualitySummary | None = None
-    """Whether the items are as expected, where something is."""
+    """Quality of the items, if the task has expectations."""
 
 
 @lru_cache(maxsize=8)
 def _instant(now: float) -> datetime:
-    """The same for all that was reported together."""
+    """Return the time as a `datetime`; cached, since many results are reported at the same
+    instant."""
     return datetime.fromtimestamp(now, UTC)
 
 

@@ -1,9 +1,9 @@
-"""Where the sinks of a task may write and connect: pure decisions, asked at submission and again on
-the node.
+"""Sinks of a task: where they may write and connect. These are pure decisions, made at submission
+and again on the node.
 
-A task names files by their place below one folder of the node, with the ending of their format, so
-that a site whose lines are written there makes no program and no key of them. A database on another
-machine is named by nothing but what stands in the URL.
+A task names files by their path below one folder of the node, with the extension of their format,
+so that lines that a site controls never land in a program or a key file. The address of a database
+comes from the URL alone.
 """
 
 import re
@@ -25,7 +25,8 @@ FLEET: Final = "fleet:"
 SQLITE: Final = "sqlite"
 POSTGRES: Final = ("postgresql", "postgres")
 PARAMETERS: Final = ("table", "sslmode")
-"""Of a PostgreSQL URL. Others make the node read its own files, or go elsewhere."""
+"""Allowed parameters of a PostgreSQL URL. Others make the node read its own files, or connect
+elsewhere."""
 SSL_MODES: Final = ("disable", "prefer", "require", "verify-ca", "verify-full")
 POSTGRES_PORT: Final = 5432
 _HOST: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?)")
@@ -40,7 +41,7 @@ class SinkRefusal(NamedTuple):
 
 
 def problem_of(spec: SinkSpec) -> SinkRefusal | None:
-    """What is wrong with the sink of a task, wherever it will run; `None` when nothing is."""
+    """Return the problem of a sink, wherever the task will run; `None` when it has none."""
     url, format = spec.url, spec.format
     if url.startswith(FLEET):
         return None

@@ -1,7 +1,7 @@
-"""Which tasks are split into shards, and into which.
+"""Splitting of tasks into shards.
 
-A type whose executors share their work has a rule here that makes the parameters of the shards
-out of those of the whole. Everything else about a shard is as it is of its parent.
+For each task type whose executors share work, a rule here makes the parameters of the shards from
+those of the whole task. In everything else a shard is like its parent.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,8 @@ from crawlfleet.model.crawl.parameters import Limits, Politeness, Scope
 from crawlfleet.model.crawl.user_code import ScrapyParameters
 
 MAX_SHARDS_AT_ONCE: Final = 10_000
-"""In one submission, however many tasks it has: all of them are made in one commit."""
+"""Limit of shards in one submission, however many tasks it has: all shards are created in one
+commit."""
 
 Divide = Callable[[msgspec.Raw], tuple[msgspec.Raw, ...]]
 """The parameters of the shards out of those of the whole, which have been found good; none of
@@ -25,7 +26,7 @@ them, or one, when it stays whole."""
 
 
 class _Fetches(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the parameters of `http_fetch` says how it is split."""
+    """Parameters of `http_fetch` that determine its split."""
 
     urls: tuple[str, ...] = ()
     shards: int = 1
@@ -50,7 +51,7 @@ class _Crawl(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def parts(self) -> int:
-        """Of each host."""
+        """Number of parts of each host."""
         return parts_for(
             seeds=(*((self.url,) if self.url else ()), *self.urls),
             within=self.scope.within,
@@ -62,7 +63,8 @@ class _Crawl(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_shared(self) -> bool:
-        """Whether its books and its output are at the master, where several can work on them."""
+        """True if the crawl's frontier and output are with the master, where several executions can
+        use them."""
         own = any(not sink.url.startswith("fleet:") for sink in self.sinks)
         return self.frontier != "node" and not own
 
@@ -79,8 +81,8 @@ def divide(
 
 
 def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
-    """By host. One that may be asked without a pause can be in several shards, which then share
-    the number of requests that it may have at once."""
+    """Split a list of URLs by host; empty if there would be only one shard. A host without a
+    delay can be in several shards, which then share its limit of concurrent requests."""
     if b'"shards"' not in memoryview(parameters).tobytes():
         return ()
     wanted = msgspec.json.decode(parameters, type=_Fetches)
@@ -145,4 +147,5 @@ WITHOUT_LEDGER: Final[Mapping[str, Divide]] = MappingProxyType(
         "scrapy_spider": partial(_divide_spider, has_ledger=False),
     }
 )
-"""Where each sees to its own politeness, no two of them may visit one host."""
+"""Rules of a fleet without a ledger: each shard keeps politeness by itself, so no two shards may
+visit one host."""

@@ -1,8 +1,8 @@
-"""What a decoder's complaint means for the one who wrote the JSON: which field, and what to send.
+"""Errors of the JSON decoder, put into words: which field is wrong, and what to send.
 
-The decoder speaks of `int`, `str` and `$.a[...]`; people read of whole numbers, texts and `a.b`,
-or `a.*` where the entry cannot be found.
-What would have been right is looked up in the type that was decoded into.
+The decoder speaks of `int`, `str` and `$.a[...]`; people read of whole numbers, texts and `a.b`, or
+`a.*` where the entry cannot be found. The right value is looked up in the type that was decoded
+into.
 """
 
 import difflib
@@ -18,7 +18,8 @@ from crawlfleet.errors import FieldProblem
 
 MOST_BYTES: Final = 100_000
 MOST_ENTRIES: Final = 100
-"""Of a map that is looked through; each entry costs a decoding of what is left of the JSON."""
+"""Limit of map entries that are searched for the error; each entry costs a decoding of the rest of
+the JSON."""
 ANY: Final = "[...]"
 
 
@@ -61,7 +62,7 @@ LONGEST_NAME: Final = 64
 """A name that somebody invented is repeated only so far."""
 
 ONLY: Final = "only"
-"""In the `extra` of a type: those of its values that may be sent here."""
+"""Key in the `extra` of a type: those of its values that may be sent here."""
 
 _AT: Final = " - at "
 """Stands before the path, once; before it names may stand that somebody invented."""
@@ -124,7 +125,7 @@ def _shown(step: str, name: str) -> str:
 
 
 def _wrong(complaint: str, wanted: Any) -> tuple[str, str]:
-    """What is wrong with a value, and what to send."""
+    """Return the problem of a value, and its remedy."""
     if choices := _choices(wanted):
         return "is not one of the possible values", f"use one of {', '.join(map(str, choices))}"
     if "out of range" in complaint:

@@ -1,4 +1,4 @@
-"""What people call the things that they make, and say about them."""
+"""Names and descriptions that people write: their patterns and checks."""
 
 import re
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ EVENT_KIND: Final = re.compile(r"[a-z][a-z_]*(\.[a-z_]*)?\Z")
 """A kind of event, or the beginning of one: `task.` means every event of tasks."""
 DESCRIPTION: Final = re.compile(r"[^\x00]{0,2000}\Z")
 _SHOWN: Final = 100
-"""So much of a value is in the answer."""
+"""Number of characters of a value that an answer repeats."""
 
 
 def name_problems(name: str, field: str = "name") -> Iterator[FieldProblem]:
-    """What is wrong with a name by which others will mean it."""
+    """Yield a problem if a name is not valid as an identifier."""
     if not NAME.match(name):
         yield FieldProblem(
             field=field,
@@ -27,7 +27,7 @@ def name_problems(name: str, field: str = "name") -> Iterator[FieldProblem]:
 
 
 def description_problems(description: str) -> Iterator[FieldProblem]:
-    """What is wrong with a text for people."""
+    """Yield a problem if a description is too long or has a NUL."""
     if not DESCRIPTION.match(description):
         yield FieldProblem(
             field="description",

@@ -1,7 +1,8 @@
-"""How deep the values of a JSON text lie within each other.
+"""Depth of nesting of a JSON text.
 
-Deep values exhaust the stack of what reads, compares or writes them, and Pythons differ in how deep
-that is and in whether an exception comes of it. So depth is counted in the text, before it is read.
+Deep values exhaust the stack of code that reads, compares or writes them, and Python versions
+differ in how deep that is and in whether an exception comes of it. So the depth is counted in the
+text, before it is decoded.
 """
 
 from itertools import accumulate
@@ -11,15 +12,15 @@ MAX_NESTING: Final = 200
 """Lists and objects within each other, of a value; encoders and databases have limits of their own
 not far above."""
 MAX_MESSAGE_NESTING: Final = MAX_NESTING + 50
-"""The same of a message that carries a value."""
+"""Limit of nesting of a message that carries a value."""
 
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def is_too_deep(json: bytes, limit: int = MAX_NESTING) -> bool:
-    """Whether more than so many lists and objects lie within each other, as far as a decoder would
-    read the text."""
+    """Return whether more than `limit` lists and objects are nested in the JSON text, as far as a
+    decoder would read it."""
     if not _may_be_too_deep(json, limit):
         return False
     # Of what stands between quotes, every second part is a string.
@@ -28,7 +29,7 @@ def is_too_deep(json: bytes, limit: int = MAX_NESTING) -> bool:
 
 
 def brackets_too_deep(text: bytes, limit: int = MAX_NESTING) -> bool:
-    """The same for a text that has no strings, or lost them."""
+    """Return whether more than `limit` brackets are nested in a text without strings."""
     if not _may_be_too_deep(text, limit):
         return False
     steps = map(_STEPS.__getitem__, text.translate(None, _NO_BRACKETS))

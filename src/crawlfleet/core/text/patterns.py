@@ -8,7 +8,7 @@ from typing import Any, Final
 
 REMEDY: Final = "use RE2's syntax: no look-around, no back-references"
 LARGEST_BYTES: Final = 1 << 23
-"""What an expression may become in memory."""
+"""Memory limit of a compiled expression, in bytes."""
 
 
 def compile_pattern(pattern: str | bytes) -> Any:

@@ -86,8 +86,8 @@ _NOT_IN_A_URI: Final = r"""[]|^\{}`"<>"""
 
 
 def _spellings() -> dict[str, str]:
-    """What each escape becomes: itself in capitals, or the character if it needs no escape. A
-    stray `%` is escaped, or what follows could join it to a new escape."""
+    """Return the normal form of each escape: upper case, or the character if it needs no escape. A
+    stray `%` is escaped, or the text after it could join it to a new escape."""
     table = {"%": "%25"} | {char: f"%{ord(char):02X}" for char in _NOT_IN_A_URI}
     digits = "0123456789abcdefABCDEF"
     for escape in (f"%{high}{low}" for high in digits for low in digits):
@@ -149,7 +149,8 @@ def host_key(url: str) -> str:
 
 
 class LinkBase:
-    """Where a page stands, as its links see it. Made once a page, by `Canonicaliser.place`."""
+    """Address of a page, prepared for resolving its links. `Canonicaliser.place` makes one per
+    page."""
 
     __slots__ = ("base", "folder", "page", "plain", "rooted", "site", "url")
 
@@ -162,11 +163,11 @@ class LinkBase:
         self.site = site
         self.rooted = site + "/"
         self.plain = plain
-        """Whether it lies in just that folder, as it is spelt there."""
+        """True if the page lies in exactly `folder`, as spelt there."""
         self.folder = folder
-        """With its last slash, whatever the rule for trailing slashes."""
+        """Folder of the page with its last slash, whatever the rule for trailing slashes."""
         self.page = page
-        """Without query."""
+        """Address of the page without its query."""
 
 
 class Canonicaliser:
@@ -203,7 +204,8 @@ class Canonicaliser:
         return self.canonical(href) if place is None else self.resolve(place, href)
 
     def place(self, base: str) -> LinkBase | None:
-        """What `resolve` needs to know of a page; `None` when its address is not of the web."""
+        """Return the base for `resolve` from a page's address; `None` when it is not a web
+        address."""
         place = self._plain_place(base) if len(base) <= LONGEST else None
         if place is not None:
             return place
@@ -259,7 +261,7 @@ class Canonicaliser:
         return self._slow(href, place.base) if found is None else found
 
     def _fast(self, place: LinkBase, head: str) -> str | None:
-        """For a plain link without fragment; `None` for any other."""
+        """Resolve a plain link without fragment on a fast path; `None` for any other link."""
         if head[:1] == "/":
             if plain := _ROOTED(head):
                 return self._plain(place.site, plain[1], plain[2])

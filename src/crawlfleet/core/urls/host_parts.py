@@ -16,7 +16,8 @@ from crawlfleet.model.crawl.frontier import PART
 from crawlfleet.model.crawl.parameters import Politeness
 
 PARTS_A_WORKER: Final = 4
-"""With more parts than workers, those who are quick take over from those who are slow."""
+"""Parts of a host per worker; with more parts than workers, fast workers take over from slow
+ones."""
 
 
 def queue_of(host: str, id: int, parts: int) -> str:
@@ -30,8 +31,8 @@ def host_of(queue: str) -> str:
 
 
 def at_once(queue: str, concurrency: int, parts: int) -> int:
-    """How many requests the queue may have under way. All queues of a host have as many as the
-    host may have, and each has one at least: there are no more parts than that."""
+    """Return the limit of concurrent requests of a queue. The queues of a host together have the
+    host's limit, and each has at least one: there are never more parts than that."""
     number = queue.partition(PART)[2]
     if not number:
         return concurrency

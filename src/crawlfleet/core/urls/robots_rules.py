@@ -1,13 +1,12 @@
-"""What robots.txt says, and what its absence says (RFC 9309).
+"""Rules of robots.txt, and those that follow from its absence (RFC 9309).
 
-Lines are read and groups are chosen here; protego matches the rules of the chosen group. Where
-protego has a view of its own on groups, the RFC is followed: it takes `User-agent: crawl` for a
-name of `crawlfleet`, since one begins with the other, and does not know `crawlfleet/1.0` for it.
-Beyond the RFC, as is common: `Crawl-delay`, and a line `Allow: /folder/index.html` that allows
-`/folder/` too. 429 counts as unreachable, not as "no rules": whoever says "too many" has not said
-"help yourself". So does a wall in place of the file, whatever its status, and a 2xx that is no
-answer yet, such as 202: the rules stand behind it. A page of the site's own in its place is a file
-without rules.
+This module reads the lines and chooses the groups; protego matches the rules of the chosen group.
+Where protego treats groups differently from the RFC, this module follows the RFC: protego takes
+`User-agent: crawl` for a name of `crawlfleet`, since one is a prefix of the other, and does not
+match `crawlfleet/1.0`. Beyond the RFC, as is common: `Crawl-delay`, and a line `Allow:
+/folder/index.html` that allows `/folder/` too. Status 429 counts as unreachable, not as "no rules".
+So does a wall in place of the file, whatever its status, and a 2xx that is no final answer, such as
+202: the rules are behind it. A page of the site's own in its place is a file without rules.
 """
 
 import re
@@ -20,11 +19,11 @@ from crawlfleet.model.crawl.frontier import HostState
 from crawlfleet.model.crawl.parameters import Outcome
 
 MOST_BYTES: Final = 512_000
-"""Of the text that are looked at; the RFC demands 500 KiB."""
+"""Limit of the text that is read, in bytes; the RFC demands 500 KiB."""
 MOST_HOPS: Final = 5
 _GIVEN: Final = frozenset({200, 203, 204})
-"""What the file, or that it is empty, comes with. Other 2xx are about something else: 202 is no
-answer yet, 206 a part."""
+"""Statuses of an answer with the file, or with an empty one. Other 2xx mean something else: 202 is
+no final answer, 206 a part."""
 
 LIFETIME_S: Final = 86_400.0
 """An answer is used for a day."""
@@ -71,7 +70,7 @@ class RobotsRules:
         self._beginnings = beginnings
         """Paths that begin otherwise are allowed, whatever the matcher would say."""
         self.everything = everything
-        """Without a matcher: whether everything is allowed, or nothing."""
+        """True if everything is allowed, false if nothing is; used when there is no matcher."""
         self.crawl_delay_s = crawl_delay_s
         self.sitemaps = sitemaps
         self.reason = reason
@@ -79,11 +78,11 @@ class RobotsRules:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing at all is allowed."""
+        """True if no URL is allowed."""
         return self._matcher is None and not self.everything
 
     def allows(self, url: str) -> bool:
-        """Whether the canonical URL may be visited. robots.txt itself always may."""
+        """Return whether the canonical URL may be visited; robots.txt itself always may."""
         if self._matcher is None:
             return self.everything or (url.endswith("/robots.txt") and url.count("/") == 3)
         path = url[url.index("/", 8) :]
@@ -117,13 +116,13 @@ def parse(body: bytes, product: str) -> RobotsRules:
 
 
 def names_somebody(body: bytes) -> bool:
-    """Whether a line of the text says for which crawlers it has rules."""
+    """Return whether a line of the text names a crawler for its rules."""
     return _NAMES_SOMEBODY(body[:MOST_BYTES]) is not None
 
 
 def _beginning(rule: str) -> str:
-    """How each path begins that a line `Disallow: …` can mean: what stands in it before all that
-    may mean something else."""
+    """Return the fixed prefix of all paths that a line `Disallow: …` can match: the part before its
+    first special character."""
     plain = _PLAIN_RULE(rule.removeprefix("Disallow: "))
     return plain[0] if plain else ""
 
@@ -179,7 +178,7 @@ def _with(
 
 
 def _names(value: str, product: str) -> bool:
-    """Whether a User-agent line means us: its product token is ours, in any case."""
+    """Return whether a User-agent line names this product token, in any case."""
     token = _PRODUCT(value)
     return token is not None and token[0].lower() == product
 
@@ -193,20 +192,20 @@ def _seconds(value: str) -> float | None:
 
 
 class RobotsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """How the fetch of a robots.txt ended, after its redirects."""
+    """Final result of the fetch of a robots.txt, after its redirects."""
 
     outcome: Outcome
     status: int = 0
     body: bytes = b""
     retry_after_s: float | None = None
     wall: bool = False
-    """Whether something that keeps visitors out answered in its place."""
+    """True if a wall (captcha, challenge, denial) answered in place of the file."""
     lost_in_redirects: bool = False
     """More hops than allowed, or one that led nowhere."""
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host's robots.txt means now."""
+    """Access to a host that its robots.txt allows now."""
 
     access: Literal["rules", "all", "none"]
     reason: str = ""
@@ -238,17 +237,17 @@ def learn(state: HostState, answer: RobotsAnswer, now: float) -> HostState:
 
 
 def is_due(state: HostState | None, now: float) -> bool:
-    """Whether robots.txt has to be fetched before anything else."""
+    """Return whether robots.txt has to be fetched before any other URL."""
     return state is None or now >= state.robots_until
 
 
 def has_rules(state: HostState) -> bool:
-    """Whether the host has given a file, now or before it could not be had any more."""
+    """Return whether the host has served a file, now or before it became unreachable."""
     return state.robots is not None and 200 <= state.robots_status < 300
 
 
 def verdict(state: HostState, now: float) -> RobotsVerdict:
-    """What follows from a host's state, when it is not due."""
+    """Return the access that follows from a host's state; only valid when robots.txt is not due."""
     if state.robots_failed_at:
         if has_rules(state):
             return RobotsVerdict(access="rules")

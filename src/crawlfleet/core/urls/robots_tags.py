@@ -1,7 +1,7 @@
-"""What a page allows: `<meta name="robots">` and the header `X-Robots-Tag`.
+"""Robots directives of a page: `<meta name="robots">` and the header `X-Robots-Tag`.
 
-Both are lists of words, and may speak to one crawler by its name: `<meta name="mybot">`. What is
-said to us by name is obeyed besides what is said to all.
+Both are lists of words, and may address one crawler by its name: `<meta name="mybot">`. Directives
+for our name apply in addition to those for all crawlers.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ _VALUED: Final = frozenset(
 )
 """Words that a colon follows, so that it does not mean a name."""
 PRODUCT: Final = "crawlfleet"
-"""How sites know a crawl that does not introduce itself otherwise."""
+"""Product token of a crawl with the default user agent."""
 
 
 def from_words(content: str) -> Directives:
-    """Of the content of a robots meta element."""
+    """Return the directives in the content of a robots meta element."""
     words = {word.strip() for word in content.lower().replace(";", ",").split(",")}
     if "none" in words:
         return Directives(True, True)
@@ -31,7 +31,8 @@ def addressed(product: str) -> frozenset[str]:
 
 
 def from_headers(values: Iterable[str], product: str = PRODUCT) -> Directives:
-    """Of all values of `X-Robots-Tag`, for a crawler whose user agent has that product."""
+    """Return the directives in all values of `X-Robots-Tag`, for a crawler with this product
+    token."""
     ours = {"*", product.lower()}
     found = FREE
     for value in values:

@@ -1,8 +1,8 @@
-"""Whether a link belongs to a crawl; a "no" is a value that `explain` prints.
+"""Scope of a crawl: decides whether a link belongs to it; a "no" is a value that `explain` prints.
 
-The cheap questions come first, and those whose "no" says most: where it leads, what it is, then
-the signs of a trap, and the user's expressions last. Expressions are tried on addresses of
-bounded length only.
+The cheap checks come first, and those with the clearest "no": the place, the type, then the signs
+of a trap, and the user's expressions last. Expressions are only matched against addresses of
+bounded length.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ _WITHIN: Final = {
 
 
 def problems(scope: Scope) -> list[FieldProblem]:
-    """What is wrong with the expressions, for the one who wrote them."""
+    """Return the problems of a scope's expressions, for the user who wrote them."""
     found = []
     for field, patterns in (("allow", scope.allow), ("deny", scope.deny)):
         for number, pattern in enumerate(patterns):
@@ -100,7 +100,8 @@ def problems(scope: Scope) -> list[FieldProblem]:
 
 
 class Territory:
-    """What belongs to one crawl. Immutable but for a memory of hosts: ask it from one thread."""
+    """Territory of one crawl: tests which links belong to it. Immutable except for a cache of
+    hosts: use it from one thread."""
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class Territory:
         return outside
 
     def _place_of(self, url: str) -> str:
-        """What must be equal for a URL to be at the same place as a seed."""
+        """Return the key that is equal for all URLs at the same place as a seed."""
         authority = host_key(url).partition("://")[2]
         if self._within != "domain" or self._suffixes is None:
             return authority

@@ -1,7 +1,7 @@
-"""Which part of a host name its owner registered, by the list of public suffixes.
+"""Registered domains, by the list of public suffixes.
 
-`shop.example.co.uk` belongs to whoever registered `example.co.uk`, since everybody may register
-names under `co.uk`. The list comes in as a value: it changes with the world, not with the code.
+The owner of `shop.example.co.uk` registered `example.co.uk`, since everybody may register names
+under `co.uk`. The list is an argument: it changes independently of the code.
 """
 
 from typing import TYPE_CHECKING

@@ -16,7 +16,7 @@ _DATE: Final = re.compile(
 
 
 def beyond_calendar(path_and_query: str, first: int, last: int) -> bool:
-    """Whether the address names a date before the year `first` or after `last`."""
+    """Return whether the address contains a date before the year `first` or after `last`."""
     text = path_and_query
     if "/1" not in text and "/2" not in text and "=1" not in text and "=2" not in text:
         return False  # as for most, and a quarter of the cost of a close look
@@ -28,7 +28,7 @@ def beyond_calendar(path_and_query: str, first: int, last: int) -> bool:
 
 
 def repeats(path: str, limit: int) -> bool:
-    """Whether a segment stands more than `limit` times in the path."""
+    """Return whether a segment occurs more than `limit` times in the path."""
     segments = path.split("/")
     if len(segments) - len(set(segments)) < limit:
         return False
@@ -53,7 +53,8 @@ class Variants:
         return self._held
 
     def admits(self, page: str, id: int) -> bool:
-        """Whether the URL with this id, a variant of `page`, is among the first so many."""
+        """Return whether the URL with this id, a variant of `page`, is within the limit of
+        variants."""
         key = hash(page)
         seen = self._seen.get(key)
         if seen is None:
