@@ -1,8 +1,7 @@
-"""Circuit breakers as others learn of them: the events of the leader, and what people look at and
-close by hand.
+"""Circuit breakers for the outside: the leader's events, and the orders that show and close them.
 
-Every master learns from failures, and the one that leads makes the events. The leader before may
-have died before it made one, or after: so a new leader compares what it knows with the event log.
+Every master counts failures; only the leader makes the events. The leader before it may have died
+before or after it made one: so a new leader compares its breakers with the event log.
 """
 
 from typing import Final
@@ -35,7 +34,7 @@ class BreakerEvents:
         self._compares = True
 
     def begin(self) -> None:
-        """This master leads from now on."""
+        """Compare with the event log at the next call of `tell`: this master leads from now on."""
         self._compares = True
 
     @property
@@ -43,7 +42,7 @@ class BreakerEvents:
         return self._compares or bool(self._state.gate.breakers.news)
 
     async def tell(self) -> None:
-        """Tell what is new. Raises `LeadershipLost` or `StoreUnavailable`."""
+        """Commit the events that are due. Raises `LeadershipLost` or `StoreUnavailable`."""
         if self._compares:
             await self._compare()
             self._compares = False
@@ -58,7 +57,7 @@ class BreakerEvents:
             log.warning("breaker", target=event.subject, what=event.kind, cause=event.cause)
 
     async def _compare(self) -> None:
-        """Leave of the news what nobody has told, and add what nobody will."""
+        """Drop events that are in the log already, and add those that are missing there."""
         breakers = self._state.gate.breakers
         closed = {
             site: event
@@ -82,7 +81,7 @@ class BreakerEvents:
         breakers.news.extend(found)
 
     async def _last(self, sites: set[Site]) -> dict[Site, str]:
-        """What the log says last of each."""
+        """Return the kind of the last breaker event in the log, for each site that has one."""
         last: dict[Site, str] = {}
         for target in sorted({target for _, target in sites}):
             after = 0
@@ -109,8 +108,11 @@ class BreakerOrders:
         self._system = system
 
     def page(self, *, all: bool, project_id: str | None = None) -> list[tuple[Breaker, int]]:
-        """The targets that are taken for down, in order, each with how many tasks wait for it;
-        with `all` those, too, whose failures are only counted. Of one project, or of each."""
+        """Return the open breakers in order, each with the number of tasks that wait for its
+        target.
+
+        With `all`, also those that only count failures. Without a project, those of every project.
+        """
         gate = self._state.gate
         return [
             (each, gate.lines.count(reason_for(each.site)))
@@ -120,8 +122,10 @@ class BreakerOrders:
         ]
 
     async def close(self, target: str, *, by: str, project_id: str | None = None) -> None:
-        """Let everything of a project, or of each, for a target go on, and forget its failures.
-        Every master hears of it."""
+        """Close the breakers of a target and forget its failures: its tasks go on, on every master.
+
+        Without a project, those of every project. Raises `NotFound` for a malformed target.
+        """
         if not TARGET.match(target):
             raise NotFound("target", target)
         now = self._system.now()

@@ -84,7 +84,7 @@ class Kernel:
             state=state, first=int.from_bytes(system.entropy(4), "big")
         )
         self.node_services = NodeServices(Fence(store=store, state=state))
-        """What nodes and their executions may ask for, by name."""
+        """The services that nodes and their executions may call, by name."""
         self.quality = Quality(store=store, state=state, system=system, output=adapters.output)
         self.leases = Leases(
             state=state,
@@ -137,7 +137,7 @@ class Kernel:
             Loop("log retention", log_retention.run),
             Loop("parents of shards", self.shard_parents.run),
         ]
-        """They run while this master leads, before those of features."""
+        """Loops that run while this master leads, before those of features."""
         if adapters.prober is not None:
             probes = HealthProbes(
                 state=state,

@@ -37,7 +37,7 @@ class Index(Protocol):
         ...
 
     def ids_of(self, change: Change) -> Iterable[str]:
-        """Return the ids of its rows in a change that was refused: they are read again."""
+        """Return the ids of this feature's rows in a refused change: these rows are read again."""
         ...
 
     def take(self, change: Change) -> None:
@@ -45,12 +45,12 @@ class Index(Protocol):
         ...
 
     def clear(self) -> None:
-        """Forget all rows: they are loaded anew, or something woke all loops."""
+        """Drop all rows, because the copy is loaded anew."""
         ...
 
 
 class LookedUp(Protocol):
-    """What a check has read for a batch of requests."""
+    """Data that a check has read for a batch of requests."""
 
     def problems(self, request: TaskRequest) -> Iterable[FieldProblem]:
         """Return what is wrong with one of the requests."""
@@ -62,11 +62,12 @@ class LookedUp(Protocol):
 
 
 class Check(Protocol):
-    """Looks at what submitted tasks name, before they are accepted."""
+    """Checks the things that submitted tasks name, before the tasks are accepted."""
 
     is_of_place: bool
-    """Whether it concerns where and with what a task is done, so that a template is checked by it,
-    too."""
+    """Set if the check concerns where and with which code and secrets a task runs: such a check
+    applies to templates, too.
+    """
 
     async def look_up(self, requests: Sequence[TaskRequest]) -> LookedUp:
         """Read what the requests name, all at once."""
@@ -74,7 +75,7 @@ class Check(Protocol):
 
 
 class Loop(NamedTuple):
-    """Work that goes on for as long as this master leads."""
+    """A loop that runs for as long as this master leads."""
 
     name: str
     run: Callable[[], Awaitable[None]]
@@ -86,21 +87,21 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """What one capability adds to a master."""
+    """The parts that one feature adds to a master."""
 
     services: Sequence[object] = ()
-    """Offered to the handlers of the API, by their types."""
+    """Services for the handlers of the API, looked up by type."""
     indexes: Sequence[Index] = ()
     checks: Sequence[Check] = ()
     hearers: Sequence[EventSink] = ()
-    """They get every event in order while this master leads, after the kernel."""
+    """Sinks that get every event in order while this master leads, after the kernel."""
     loops: Sequence[Loop] = ()
     expiring: Sequence[Expiring] = ()
     """Rows that are removed some time after they ended, by the settings."""
     open: Callable[[], Awaitable[None]] = _nothing
-    """Called once the store is open."""
+    """Awaited once the store is open."""
     close: Callable[[], Awaitable[None]] = _nothing
-    """Called when the master stops, also after a failed start."""
+    """Awaited when the master stops, also after a failed start."""
 
 
 def _unknown() -> float | None:
@@ -109,7 +110,7 @@ def _unknown() -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Adapters:
-    """The adapters that a master may have; without one, what needs it says so."""
+    """The adapters that a master may have; services that miss one say so when they are called."""
 
     output: OutputStore | None = None
     """Keeps the output of crawls."""
@@ -124,11 +125,11 @@ class Adapters:
     locks: Locks | None = None
     ledger: LedgerBook | None = None
     sender: Sender | None = None
-    """Sends what webhooks are to receive."""
+    """Sends the messages of webhooks."""
     prober: Prober | None = None
-    """Asks nodes for their health."""
+    """Probes the health endpoints of nodes."""
     disk_free: Callable[[], float | None] = _unknown
-    """The free share of the disk with the master's data."""
+    """Returns the free share of the disk with the master's data; `None` if unknown."""
 
 
 NO_ADAPTERS: Final = Adapters()

@@ -1,4 +1,4 @@
-"""The quality of what tasks found: items are measured before a task completes, and people accept or
+"""The quality of tasks' items: they are measured before a task completes, and people accept or
 reject the verdict.
 """
 
@@ -28,21 +28,21 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 SHORT_WAIT_S: Final = 1.0
-"""For which all reports of a batch wait together."""
+"""Maximum wait for the measurements of one batch of reports."""
 MAX_WAIT_S: Final = 20.0
-"""For which those wait whose node asks again with all it has; nodes ask for half a minute."""
+"""Maximum wait for nodes that repeat whole batches: their requests time out after 30 s."""
 MAX_READ: Final = 100
-"""Of the earlier runs of a series: those that were not good are passed over."""
+"""Maximum number of earlier runs of a series to read: those that were not good are skipped."""
 
 APART_BYTES: Final = 50_000
-"""Of items: to go through more takes long enough to do it in a thread."""
+"""Size of items from which they are processed in a thread, so as not to block the loop."""
 T = TypeVar("T")
 Results = Callable[[], AsyncIterator[msgspec.Raw]]
-"""The data of a result, or of those of all shards."""
+"""Reads the data of the task's result, or of the results of all its shards."""
 
 
 class Measurement:
-    """Says what the items of tasks came to."""
+    """Measures the items of tasks and judges them by the tasks' expectations."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Measurement:
         self._output = output
         self._turn = asyncio.Lock()
         self._under_way: dict[str, asyncio.Task[QualityRecord]] = {}
-        """By execution."""
+        """Measurements by execution, under way or not committed yet."""
 
     async def close(self) -> None:
-        """Stop measuring; what was not committed is measured again."""
+        """Stop measuring; a measurement that was not committed is repeated later."""
         under_way = [*self._under_way.values()]
         self._under_way.clear()
         for each in under_way:
@@ -72,9 +72,10 @@ class Measurement:
     async def reported(
         self, node_id: str, reports: Iterable[Report], *, wait_s: float
     ) -> Mapping[str, QualityRecord]:
-        """What the items came to of those executions of a node that have succeeded and whose tasks
-        expect something. What takes longer than `wait_s`, or cannot be read now, is not among it:
-        it goes on, and whoever asks again gets it."""
+        """Return the measurements of the executions that these reports say have succeeded, as far
+        as their tasks have expectations. A measurement that takes longer than `wait_s`, or fails
+        for now, is missing: it goes on or is begun anew, and a later call returns it.
+        """
         wanted: dict[str, asyncio.Task[QualityRecord]] = {}
         for report in reports:
             if report.kind is not ReportKind.SUCCEEDED:
@@ -91,7 +92,7 @@ class Measurement:
         return {id: each.result() for id, each in wanted.items() if _is_measured(id, each)}
 
     def forget(self, execution_ids: Collection[str]) -> None:
-        """What was measured of these is written down, or of no use."""
+        """Drop the measurements of these executions: they are committed, or of no use."""
         for id in execution_ids:
             self._under_way.pop(id, None)
 
@@ -114,7 +115,7 @@ class Measurement:
     async def judge(
         self, task: Task, metrics: Mapping[str, float], results: Results
     ) -> QualityRecord:
-        """What the items of a task that is about to complete came to."""
+        """Measure and judge the items of a task that is about to complete."""
         expected = task.expectations
         assert expected is not None, "only tasks that expect something are measured"
         async with self._turn:
@@ -173,7 +174,7 @@ class Measurement:
                 await _apart(len(piece), _take_lines, fold, piece)
 
     async def _fold_results(self, task: Task, fold: Fold, results: Results) -> bool:
-        """Whether the items are in the results."""
+        """Read the items from the results; returns `False` if the results do not hold them."""
         async for raw in results():
             size = len(memoryview(raw))
             if not await _apart(size, _take_result, fold, task.task_type, raw):
@@ -190,7 +191,7 @@ def _is_measured(execution_id: str, each: asyncio.Task[QualityRecord]) -> bool:
 
 
 async def _apart(size: int, work: Callable[..., T], *arguments: Any) -> T:
-    """Do what may take long in a thread."""
+    """Call `work`, in a thread if `size` is large."""
     if size <= APART_BYTES:
         return work(*arguments)
     return await asyncio.to_thread(work, *arguments)
@@ -209,7 +210,7 @@ def _take_result(fold: Fold, task_type: str, raw: msgspec.Raw) -> bool:
 
 
 class Quality:
-    """Reads the history of series, and takes decisions about their runs."""
+    """Reads the history of series, and records decisions about their runs."""
 
     def __init__(
         self,
@@ -227,7 +228,7 @@ class Quality:
     async def series(
         self, *, project_id: str | None, after: str | None, limit: int
     ) -> list[MeasuredRun]:
-        """The newest run of each series, in order of project and name."""
+        """Return the newest run of each series, in order of project and name."""
         return await self._store.find(
             newest_of_series(project_id=project_id, after=after, limit=limit)
         )
@@ -235,19 +236,20 @@ class Quality:
     async def runs(
         self, project_id: str, series: str, *, after: str | None, limit: int
     ) -> list[MeasuredRun]:
-        """The runs of a series, newest first."""
+        """Return the runs of a series, newest first."""
         key = series_key(project_id, series)
         return await self._store.find(measured_runs_in(key, after=after, limit=limit))
 
     async def of_task(self, task_id: str) -> list[MeasuredRun]:
-        """What was measured of a task whenever it ended, newest first."""
+        """Return the measured runs of a task, newest first: one for each time that it completed."""
         return (await self._store.find(measured_runs_of([task_id])))[::-1]
 
     async def decide(
         self, task_id: str, decision: Decision, *, by: str, reason: str = ""
     ) -> MeasuredRun:
-        """Accept or reject what a task found; saying the same again changes nothing. Raises
-        `Conflict` when there is nothing to decide, or when somebody said otherwise before."""
+        """Accept or reject the items of a task; repeating a decision changes nothing. Raises
+        `Conflict` when there is nothing to decide, or the decision was different before.
+        """
 
         async def decide() -> tuple[MeasuredRun, Change | None]:
             run = await self._newest(task_id)

@@ -1,9 +1,8 @@
-"""What projects use and may have: asked when tasks are handed in, given out, and explained.
+"""Quotas of projects: checked when tasks are submitted, dispatched and explained.
 
-What is used is never counted on its own account: what waits is what is in the queue and among the
-delays, what runs is what the book of leases says, and what was spent today is what the store has
-counted. Only what has been accepted and has not
-reached the copy yet is remembered here, for as long as its commit takes.
+Use is not counted separately: waiting tasks are those in the queue and the delays, running ones are
+in the tenancy, and the store has counted the pages and bytes of today. Only accepted tasks that
+have not reached the copy yet are counted here, for as long as their commit takes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,14 +20,14 @@ from crawlfleet.ports.system import System
 
 
 class QuotaIntake:
-    """What one submission adds to the projects, task by task."""
+    """The tasks that one submission adds to projects, checked one by one."""
 
     def __init__(self, quotas: "Quotas") -> None:
         self._quotas = quotas
         self.accepted: list[Task] = []
 
     def refusal(self, tasks: Sequence[Task]) -> str:
-        """Why the project cannot take a task with its shards; nothing when it was taken."""
+        """Accept a task with its shards; returns why the project's quotas refuse it, or ""."""
         project_id = tasks[0].project_id
         allowance = self._quotas.allowance(project_id)
         if allowance is NO_LIMITS:
@@ -51,36 +50,38 @@ class QuotaIntake:
         return ""
 
     def release(self, since: int = 0) -> None:
-        """What was accepted has reached the copy, or will not: it is no longer on its way.
+        """Stop counting the accepted tasks: they have reached the copy, or will not.
 
-        With `since` only what was accepted after so many others.
+        With `since`, only those accepted after the first so many.
         """
         self._quotas.expect(self.accepted[since:], step=-1)
         del self.accepted[since:]
 
 
 class Quotas:
-    """Knows what each project has, and says no where it is enough."""
+    """Knows the use and the limits of each project, and refuses tasks beyond its quotas."""
 
     def __init__(self, *, state: FleetState, system: System) -> None:
         self._state = state
         self._system = system
         self._coming: dict[str, list[float]] = {}
-        """By project: tasks, CPU cores and memory of what is accepted and not in the copy yet."""
+        """Number, CPU cores and memory of accepted tasks that are not in the copy yet, by
+        project.
+        """
 
     def allowance(self, project_id: str) -> Allowance:
-        """What a project may have; as much as there is when it is not known."""
+        """Return the quotas and the weight of a project; no limits for an unknown project."""
         project = self._state.projects.get(project_id)
         return NO_LIMITS if project is None else project.allowance
 
     def use(self, project_id: str) -> Use:
-        """What a project has now, with what is just being accepted."""
+        """Return the present use of a project, with the tasks that are just being accepted."""
         waiting = self._state.queue.waiting(project_id) + self._state.delays.count(project_id)
         waiting += int(self._coming.get(project_id, (0.0,))[0])
         return self._state.tenancy.tenant(project_id).use(waiting=waiting)
 
     def booked(self, project_id: str) -> Use:
-        """What a project would have if all that waits were running."""
+        """Return the use that a project would have if all its waiting tasks were running."""
         use = self.use(project_id)
         _, cpu, memory = self._coming.get(project_id, (0.0, 0.0, 0.0))
         asked = [
@@ -99,18 +100,18 @@ class Quotas:
         )
 
     def holds(self, task: Task) -> list[QuotaRefusal]:
-        """The quotas that keep a task from a node now."""
+        """Return the quotas that keep a task from a node now."""
         allowance, use = self.allowance(task.project_id), self.use(task.project_id)
         return [*holds(allowance, use, demand_of(task), task_type=task.task_type)]
 
     def until(self, hold: QuotaRefusal) -> datetime | None:
-        """When a quota stops to hold by itself, as far as that is known."""
+        """Return when a quota stops to hold by itself; `None` if that is not known."""
         if hold.quota is not Quota.PAGES_PER_DAY:
             return None
         return datetime.fromtimestamp((self._system.now() // DAY_S + 1) * DAY_S, UTC)
 
     def in_words(self, project_id: str, found: Sequence[QuotaRefusal]) -> str:
-        """What holds a task back, in a sentence, and when it goes on."""
+        """Return a sentence that names the quotas that hold a task back, and when it goes on."""
         what = "; ".join(map(str, found))
         when = dict.fromkeys(_goes_on(each, self.until(each)) for each in found)
         return (
@@ -119,19 +120,21 @@ class Quotas:
         )
 
     def share(self, project_id: str) -> float:
-        """The part of the fleet that a project holds: of the resource of which it has most."""
+        """Return the part of the fleet that a project holds, by its dominant resource."""
         units = self._state.tenancy.tenant(project_id).units
         return dominant_share(units, self._state.fleet.totals())
 
     def due(self, project_id: str) -> float:
-        """The part that is its own by weight, beside the projects that have work now."""
+        """Return the part of the fleet due to a project by its weight, beside those with work
+        now.
+        """
         active = {*self._state.queue.projects(), *self._state.tenancy.busy(), project_id}
         weights = {id: self.allowance(id).weight for id in active}
         return weights[project_id] / sum(weights.values())
 
     @contextmanager
     def intake(self) -> Iterator[QuotaIntake]:
-        """Count what is accepted within the block, until its commit has reached the copy."""
+        """Count the tasks accepted within the block, until their commit has reached the copy."""
         intake = QuotaIntake(self)
         try:
             yield intake
@@ -139,7 +142,7 @@ class Quotas:
             intake.release()
 
     def expect(self, tasks: Sequence[Task], *, step: int = 1) -> None:
-        """Tasks are on their way into the copy; with -1 no longer."""
+        """Count tasks that are on their way into the copy; with `step` -1, stop counting them."""
         for task in tasks:
             demand = demand_of(task)
             coming = self._coming.setdefault(task.project_id, [0.0, 0.0, 0.0])
@@ -150,7 +153,9 @@ class Quotas:
                 del self._coming[task.project_id]
 
     def draft_refusal(self, tasks: Sequence[Task]) -> str:
-        """Why the project cannot take a task with its shards, which others will commit."""
+        """Return why the project cannot take a task that others will commit with its shards, or
+        "".
+        """
         with self.intake() as intake:
             return intake.refusal(tasks)
 

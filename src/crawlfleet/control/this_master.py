@@ -1,4 +1,4 @@
-"""What a master knows of itself: its name, its settings, its clocks, and whether it leads."""
+"""The identity of a master: its name, its settings, its clocks, and its leadership."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ class ThisMaster:
         origins: Mapping[str, str],
         task_types: Mapping[str, type[msgspec.Struct]],
     ) -> None:
-        """`origins` says where the value of each setting came from, by its dotted name."""
+        """`origins` names the source of each setting's value, by the setting's dotted name."""
         self._store = store
         self._system = system
         self.name = name
@@ -31,7 +31,7 @@ class ThisMaster:
         self.task_types = task_types
         """The parameters of each task type that the master knows."""
         self.lead: Lead | None = None
-        """The lead that this master holds."""
+        """The leadership that this master holds; `None` while it does not lead."""
 
     def now(self) -> float:
         """The master's clock, which only goes forward."""
@@ -43,11 +43,11 @@ class ThisMaster:
 
     @property
     def leads(self) -> bool:
-        """Whether this master dispatches and watches the clock."""
+        """Return whether this master leads: it dispatches tasks and runs the timers."""
         return self.lead is not None
 
     async def leadership(self) -> Leadership:
-        """The leading master: this one, or the one that the store names."""
+        """Return the leading master: this one, or the one that the store names."""
         if self.lead is not None:
             return Leadership(epoch=self.lead.epoch, leader=self.name)
         return await self._store.leadership()

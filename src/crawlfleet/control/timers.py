@@ -1,9 +1,9 @@
-"""What happens because time passes: silence, time limits, retries that come due, clearing up.
+"""Timers: silent nodes, time limits, retries that come due, clearing up.
 
-Sleeps until the next instant at which something is due, and is woken when a nearer one appears.
-When it wakes much later than planned the whole process was stopped, and heartbeats may wait
-unread: then it declares nobody silent before they had a full timeout to be heard, nor their work
-overdue: who was cut off has kept the time limits all the same, and may bring what is finished.
+The loop sleeps until the next instant at which something is due, and is woken when a nearer one
+appears. If it wakes much later than planned the whole process was stopped, and heartbeats may wait
+unread: then it gives every node a full timeout before it ends silent sessions or overdue work. A
+node that was cut off has enforced the time limits itself, and may still report finished work.
 """
 
 import asyncio
@@ -35,10 +35,12 @@ DAY_S: Final = 86_400.0
 CLEAR_UP_EVERY_S: Final = 3_600.0
 GONE: Final = frozenset({NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE})
 NODES_BATCH: Final = 50
-"""Whose history is thinned in one go: nothing that is due may wait long for it."""
+"""Number of nodes whose history is thinned in one go: due work must not wait long for it."""
 CLOCK_SET_S: Final = 1.0
 ORPHANS_AFTER_S: Final = 1.0
-"""Whoever ended a session gives back its work at once; after so long nobody is doing it."""
+"""Work of an ended session that is still there after this is given back here: the master that ended
+the session does so at once, unless it died.
+"""
 
 
 class Timers:
@@ -74,13 +76,13 @@ class Timers:
         self._recalls = recalls
         self._grace_until = 0.0
         self._unheard: list[Lease] = []
-        """Over their time limit, of nodes that had no chance to speak yet."""
+        """Leases over their time limit whose nodes had no chance to report yet."""
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
         self._news = BreakerEvents(store=store, state=state, system=system)
 
     async def run(self) -> None:
-        """Do what is due, then sleep until the next thing is."""
+        """Do everything that is due, then sleep until the next instant; runs until cancelled."""
         self.allow_for_silence()
         self._news.begin()
         wake = self._state.signals.timers
@@ -108,12 +110,14 @@ class Timers:
             self._set_by_s = set_by_s
 
     def allow_for_silence(self) -> None:
-        """Nobody could be heard for a while: give every node a full timeout to speak."""
+        """Give every node a full timeout to report, because this master received nothing for a
+        while.
+        """
         self._clock_gap_ended_at = self._system.now()
         self._grace_until = self._clock_gap_ended_at + self._terms.longest_timeout_s()
 
     def next_due(self) -> float:
-        """The next instant at which something may have to be done."""
+        """Return the next instant at which something may have to be done."""
         instants = [self._next_clear_up]
         if self._state.orphaned_sessions():
             instants.append(self._system.now() + ORPHANS_AFTER_S)
@@ -135,7 +139,7 @@ class Timers:
         return min(instants)
 
     async def do_due(self) -> None:
-        """Everything whose time has come."""
+        """Do everything that is due now."""
         now = self._system.now()
         await self._state.release_delayed(now)
         await self._state.release_held(now)
@@ -149,7 +153,7 @@ class Timers:
             self._next_clear_up = now + (1.0 if more else CLEAR_UP_EVERY_S)
 
     async def _give_back_orphans(self) -> None:
-        """Do what whoever ended a session has not done since the last look."""
+        """Give back the work of sessions that had ended at the last look already."""
         orphaned = self._state.orphaned_sessions()
         for session_id in [id for id in orphaned if id in self._orphaned]:
             await self._leases.give_back(session_id, cause="its session has ended")
@@ -175,7 +179,9 @@ class Timers:
         return session is not None and session.deadline <= now
 
     def _overruns(self, now: float) -> list[Lease]:
-        """Leases whose time limit nobody enforces, once their nodes could have said so."""
+        """Return leases whose time limit their nodes do not enforce, once they could have
+        reported.
+        """
         over = self._state.time_limits.over(now - self._recovery.timeout_grace_s)
         if now >= self._grace_until:
             waited, self._unheard = self._unheard, []
@@ -205,7 +211,7 @@ class Timers:
                 self._state.time_limits.watch(lease)
 
     async def _clear_up(self, now: float) -> bool:
-        """Remove one portion of what is older than is kept; whether there may be more."""
+        """Remove one portion of rows past their retention; returns whether there may be more."""
         step = self._retention.step
         removed = 0
         if self._retention.tasks_days:
@@ -242,7 +248,7 @@ class Timers:
         return old + await self._store.remove(surplus_measured_runs(keep=keep, limit=limit))
 
     async def _archive_gone(self, before: float, limit: int) -> int:
-        """Take nodes from the lists that have been gone since then; how many."""
+        """Archive nodes that have been gone since then; returns how many."""
         gone = [
             node
             for node in self._state.nodes.values()

@@ -1,10 +1,10 @@
-"""What projects use over time: sampled, measured, and told.
+"""The use of projects over time: sampled, measured, and reported.
 
-What a commit uses is counted with it (`core.usage`). Here is what no commit tells of: how much
-waits and runs at most, and how many bytes are kept. The leading master looks every few seconds and
-adds to the rows of the hour, once a minute at most and only where there is something new.
+Each commit counts its own use (`core.usage`). This module adds the rest: the most tasks that waited
+and ran, and how many bytes are kept. The leading master samples every few seconds and adds to the
+rows of the hour, once a minute at most and only where there is something new.
 
-Every master also lets days begin, and hears what others have counted where a quota needs it.
+Every master also begins days, and reads the counts of other masters where a quota needs them.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ SAMPLE_EVERY_S: Final = 10.0
 WRITE_EVERY_S: Final = 60.0
 MEASURE_EVERY_S: Final = 600.0
 ANSWER_WITHIN_S: Final = 60.0
-"""Storage that takes longer is asked no second time: its answer may come until the next look."""
+"""Timeout for the sizes of stored output; a slower answer is used at the next measurement."""
 LOOK_EVERY_S: Final = 10.0
 PORTION: Final = 1000
 
 
 class UsageMeter:
-    """Watches what projects use, for as long as it runs."""
+    """Measures the use of projects, for as long as it runs."""
 
     def __init__(
         self, *, store: Store, state: FleetState, system: System, output: OutputStore | None
@@ -47,23 +47,23 @@ class UsageMeter:
         self._output = output
         self._begin_hour(system.now() // HOUR_S * HOUR_S)
         self._kept: dict[str, int] = {}
-        """Bytes by project, when last measured."""
+        """Stored bytes by project, when last measured."""
         self._told: dict[str, tuple[int, int]] = {}
-        """By project: on which day it was written how much is kept."""
+        """Day and number of the stored bytes that were last written, by project."""
         self._asked: asyncio.Task[Mapping[str, int]] | None = None
-        """Where output is kept, how much that is; not answered yet."""
+        """Pending request for the sizes of stored output."""
         self._measured_at = self._written_at = 0.0
         self.is_unmeasured = False
-        """Whether this master leads, and cannot tell how many bytes are kept."""
+        """Set while this master leads and fails to measure the stored bytes."""
 
     def _begin_hour(self, hour: float) -> None:
         self._hour = hour
         self._peaks: dict[str, tuple[int, int]] = {}
-        """The most that waited, and that ran, by project."""
+        """Maximum numbers of waiting and of running tasks in this hour, by project."""
         self._written: dict[str, tuple[int, int]] = {}
 
     async def run(self) -> None:
-        """For ever: let days begin, and hear what was counted elsewhere."""
+        """Begin days, and read the counts of other masters; runs until cancelled."""
         while True:
             self.begin_day()
             try:
@@ -74,12 +74,14 @@ class UsageMeter:
             await asyncio.sleep(min(LOOK_EVERY_S, DAY_S - now % DAY_S))
 
     def begin_day(self) -> None:
-        """What was spent before today counts no more: whoever waited for that may go on."""
+        """Reset the use of the day when a new one begins, and wake dispatch for tasks that waited
+        for it.
+        """
         if self._state.tenancy.begin_day(int(self._system.now() // DAY_S)):
             self._state.signals.dispatch.set()
 
     async def look(self) -> None:
-        """Take the store's word for what was spent today, where a quota asks for it."""
+        """Read the use of today from the store, if a project has a quota on it."""
         if not any(_is_metered(project.allowance) for project in self._state.projects.values()):
             return
         await self._state.catch_up()
@@ -97,7 +99,9 @@ class UsageMeter:
                 tenancy.tenant(row.project_id).settle(row, exact=exact)
 
     async def keep(self) -> None:
-        """For as long as this master leads: note what waits, what runs, and what is kept."""
+        """Sample waiting, running and stored amounts while this master leads; runs until
+        cancelled.
+        """
         # Whoever begins to lead has more urgent things to do.
         self._written_at = self._system.now()
         self._measured_at = self._written_at + WRITE_EVERY_S - MEASURE_EVERY_S
@@ -115,7 +119,7 @@ class UsageMeter:
                 self._asked = None
 
     async def sample(self) -> None:
-        """Look once, and write what is new if it is time to."""
+        """Take a sample, and write new values if it is time to."""
         now = self._system.now()
         if now // HOUR_S * HOUR_S != self._hour:
             await self.write()
@@ -135,7 +139,7 @@ class UsageMeter:
             await self.write()
 
     async def write(self) -> None:
-        """Add what is new to the rows of the hour."""
+        """Add new values to the rows of the hour."""
         rows = [*filter(None, map(self._row, sorted({*self._peaks, *self._kept})))]
         if not rows:
             return
@@ -161,8 +165,9 @@ class UsageMeter:
         )
 
     async def _try_to_measure(self) -> None:
-        """Where output is kept may break in ways of its own: then what was measured before counts,
-        and all else goes on. Of a trouble that lasts the log tells once."""
+        """Measure the stored bytes. If the output store fails, the last measurement counts and
+        everything else goes on; a lasting failure is logged once.
+        """
         try:
             await self._measure()
         except StoreUnavailable:
@@ -178,7 +183,7 @@ class UsageMeter:
         self.is_unmeasured = False
 
     async def _measure(self) -> None:
-        """How many bytes are kept for each project: output of its crawls, and its bundles."""
+        """Sum the stored bytes of each project: output of its crawls, and its bundles."""
         kept: Counter[str] = Counter()
         for bundle in await self._store.find(BUNDLES.where()):
             kept[bundle.project_id] += sum(version.bytes for version in bundle.versions)
@@ -191,8 +196,9 @@ class UsageMeter:
         self._kept = {id: kept[id] for id in {*self._kept, *kept}}
 
     async def _sizes(self, output: OutputStore) -> Mapping[str, int]:
-        """Raises `OutputUnavailable` when there is no answer in time: what hangs must not stop
-        everything else that is noted."""
+        """Return the sizes of stored output. Raises `OutputUnavailable` without an answer in time:
+        a hanging store must not stop the other measurements.
+        """
         if self._asked is None:
             self._asked = asyncio.create_task(output.sizes(), name="sizes")
         done, _ = await asyncio.wait([self._asked], timeout=ANSWER_WITHIN_S)
@@ -204,7 +210,7 @@ class UsageMeter:
     async def report(
         self, *, since: float, until: float, step_s: float, project_id: str | None = None
     ) -> list[UsageHour]:
-        """What was used, by day or by hour; of one project, or of all."""
+        """Return the use by day or by hour; of one project, or of all."""
         begin = since // step_s * step_s
         rows = await self._store.find(
             usage_between(since=begin, until=until, project_id=project_id)

@@ -148,7 +148,9 @@ class Clusters:
         return await self._store.find(configurations_of(cluster_id, before=below, limit=limit))
 
     async def health(self, cluster_id: str) -> ClusterHealth:
-        """How the cluster is, the worst first."""
+        """Return the cluster's health: its verdict is that of its worst trouble. Raises
+        `NotFound`.
+        """
         cluster = await self.find(cluster_id)
         tasks = await self._store.count_unfinished(cluster_id)
         nodes = [each for each in self._state.nodes.values() if each.cluster_id == cluster_id]
@@ -245,7 +247,7 @@ class Clusters:
 
 
 def _offered(node: Node, cluster: Cluster) -> Resources:
-    """What a node may use of its own."""
+    """Return the node's own resources, with its slots cut to the limit of the cluster."""
     limit = cluster.configuration.max_slots
     if limit is None:
         return node.resources

@@ -1,8 +1,7 @@
-"""Who is calling, and the keys of people, programs and nodes that are about to join.
+"""The keys of people and programs, and join tokens: authentication, creation, rotation, revocation.
 
-To let somebody in costs one hash and one look-up. When and from where a key was last used is kept
-in memory, and told to the store every few seconds: it is for people to look at, and not worth a
-commit.
+To authenticate costs one hash and one look-up. When and from where a key was last used is kept in
+memory and saved every few seconds: it is shown to people, and not worth a commit of its own.
 """
 
 import asyncio
@@ -53,11 +52,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str | None = None
     """The only project that exists for the caller; all of them when not set."""
     is_guessable: bool = False
-    """Whether a person may have chosen the secret."""
+    """The key comes from the configuration, so a person may have chosen its secret."""
     secret_hash: str = ""
-    """Of the key's secret with which the caller, or the caller's session, was let in."""
+    """Hash of the key's secret that authenticated the caller, or opened the caller's session."""
     session_hash: str = ""
-    """Of the session's own secret, where a browser shows that instead of the key."""
+    """Hash of the session's own secret, if the caller authenticated with a browser session."""
 
 
 class Keys:
@@ -68,7 +67,7 @@ class Keys:
         self._system = system
         self._tokens = tokens
         self._used: dict[str, tuple[float, str]] = {}
-        """When and from where keys were used that the store does not know of yet."""
+        """Time and address of the last uses of keys that are not saved in the store yet."""
         self._news = asyncio.Event()
 
     async def ensure(self, secret: str, *, name: str, role: Role) -> None:
@@ -111,9 +110,10 @@ class Keys:
         return changes
 
     def authenticate(self, secret: str, *, address: str = "") -> Principal:
-        """Who holds this secret; raises `Unauthenticated` if nobody does (any more).
+        """Return the caller that holds this secret; raises `Unauthenticated` for one that is not
+        valid.
 
-        With an address the use is remembered.
+        With an address, the use of the key is recorded.
         """
         if len(secret) > MAX_SECRET:
             raise Unauthenticated("this key is not known here")
@@ -148,12 +148,14 @@ class Keys:
         raise Unauthenticated("this key is not known here")
 
     def note_use(self, key_id: str, address: str) -> None:
-        """Remember that a key was used just now, from there."""
+        """Record that a key was used just now, from this address."""
         self._used[key_id] = self._system.now(), address
         self._news.set()
 
     def is_live(self, caller: Principal) -> bool:
-        """Whether a caller that was let in once would be still."""
+        """Return whether a caller that was authenticated before would be authenticated again
+        now.
+        """
         key = self._state.keyring.keys.get(caller.key_id or "")
         now = self._system.wall()
         if caller.session_hash:
@@ -238,7 +240,7 @@ class Keys:
         return await self._change(key_id, revoked, "revoked", by, joining=joining)
 
     async def run(self) -> None:
-        """Tell the store now and then what was used, for as long as anything is."""
+        """Save the last uses of keys every few seconds, for as long as there are any."""
         while True:
             await self._news.wait()
             await asyncio.sleep(SAVE_EVERY_S)
@@ -250,7 +252,7 @@ class Keys:
                 self._news.set()
 
     async def save(self) -> None:
-        """Tell the store which keys were used, and which tokens of nodes are out of use."""
+        """Save in the store which keys were used, and which old tokens of nodes are out of use."""
         used = dict(self._used)
         uses = [
             Change(rows=(msgspec.structs.replace(self._seen(key), version=key.version + 1),))
@@ -272,7 +274,7 @@ class Keys:
             self._news.set()
 
     def _seen(self, key: ApiKey) -> ApiKey:
-        """The key with its newest use, which the store may not know of yet."""
+        """Return the key with its newest use, which may not be saved in the store yet."""
         at, address = self._used.get(key.id, (0.0, ""))
         if not address or at <= (key.last_used_at or 0.0):
             return key

@@ -34,7 +34,7 @@ class NodeTokens:
         self._leases = leases
         self._system = system
         self._confirmed: dict[str, str] = {}
-        """Nodes whose newest token was used, with its hash; the store is told soon."""
+        """Hash of a node's newest token, by node that has used it; not saved in the store yet."""
 
     async def rotate(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
         """Have the node fetch itself a new token, with its next heartbeat."""
@@ -46,10 +46,10 @@ class NodeTokens:
         return await self._put(node, "token_due", f"ordered by {by}", token_due=True)
 
     async def renew(self, node_id: str) -> NodeToken:
-        """A new token. One that was renewed and never used is forgotten.
+        """Return a new token. A token from an earlier renewal that was never used is dropped.
 
-        Whoever decides on an older state than the present one is refused: of two renewals that
-        overlap, the one whose answer is awaited counts.
+        A call that decides on an outdated state of the node is refused: of two renewals that
+        overlap, the one whose reply the node awaits counts.
         """
         node = await self._living(node_id)
         token = make_secret(self._system)
@@ -89,12 +89,14 @@ class NodeTokens:
         return revoked
 
     def is_due(self, node_id: str) -> bool:
-        """Whether the node should fetch itself a new token."""
+        """Return whether the node should fetch itself a new token."""
         node = self._state.nodes.get(node_id)
         return node is not None and node.token_due and not self._is_confirmed(node)
 
     def is_good(self, node: Node, digest: str) -> bool:
-        """Whether one of the node's tokens is still good; using the newest confirms it."""
+        """Return whether this token of the node is still valid; using the newest one confirms
+        it.
+        """
         if node.revoked_at is not None:
             return False
         if hmac.compare_digest(digest, node.token_hash):
@@ -105,11 +107,13 @@ class NodeTokens:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something that the store should be told."""
+        """Return whether there are confirmed tokens to save in the store."""
         return bool(self._confirmed)
 
     def news(self) -> list[Change]:
-        """What the store should be told: that old tokens are out of use."""
+        """Return the changes to commit: the nodes whose newest token was used, without the old
+        one.
+        """
         nodes = [self._state.nodes[id] for id in self._confirmed]
         self._confirmed = {node.id: node.token_hash for node in nodes if self._is_confirmed(node)}
         now = self._system.now()
@@ -124,7 +128,7 @@ class NodeTokens:
         ]
 
     def forget(self, told: Sequence[Change]) -> None:
-        """The store knows this now."""
+        """Drop the confirmations that these changes have saved in the store."""
         for change in told:
             self._confirmed.pop(change.nodes[0].id, None)
 

@@ -38,8 +38,9 @@ class Projects:
         return self.get(project_id)
 
     async def ensure(self, project_id: str, *, create: bool, cause: str) -> None:
-        """See to it that it is there and open: made now, if it may be. Raises `NotFound` and
-        `Conflict`."""
+        """Make sure that the project exists and is open; with `create` a missing one is created.
+        Raises `NotFound` and `Conflict`.
+        """
         if project_id not in self._state.projects:
             await self._state.refresh.projects()
         project = self._state.projects.get(project_id)
@@ -54,7 +55,7 @@ class Projects:
             raise Conflict(f"the project {project_id!r} is closed and takes nothing new; reopen it")
 
     async def count(self, project: Project) -> Counts:
-        """How many tasks it has in each state."""
+        """Return the number of the project's tasks by state."""
         return await self._store.count_tasks(project.id)
 
     async def page(

@@ -40,14 +40,18 @@ class SignIns:
         self._lasts_s = settings.sign_in_hours * 3600.0
 
     def authenticate(self, secret: str, *, address: str = "") -> Principal:
-        """Whose session this is; raises `Unauthenticated` if it is over."""
+        """Return the caller of this browser session; raises `Unauthenticated` if the session is
+        over.
+        """
         session, caller = self._known(secret, links=False)
         if address:
             self._keys.note_use(session.parent_id or "", address)
         return caller
 
     def authenticate_link(self, secret: str) -> Principal:
-        """Whose link this is; raises `Unauthenticated` if it was used, or is too old."""
+        """Return the caller of this sign-in link; raises `Unauthenticated` if it was used or is too
+        old.
+        """
         return self._known(secret, links=True)[1]
 
     def expiry_of(self, caller: Principal) -> float | None:
@@ -56,9 +60,10 @@ class SignIns:
         return None if shown is None else shown.expires_at
 
     async def open(self, caller: Principal, *, link: str | None = None) -> tuple[Principal, str]:
-        """A new session for whoever was let in with a key or a link, and its secret.
+        """Open a session for a caller that showed a key or a link; return it with the session's
+        secret.
 
-        The link is used up in the same commit, so that it opens one session whoever else tries.
+        The link is used up in the same commit, so that it opens one session only.
         """
         if caller.role is Role.NODE:
             raise Refused("nodes and join tokens cannot sign in; use the key of a person")
@@ -155,7 +160,7 @@ def _used(link: ApiKey) -> ApiKey:
 
 
 def _told(what: str, caller: Principal, now: float) -> Event:
-    """By this other masters learn that there is something new among the keys."""
+    """Return the event by which other masters learn that keys have changed."""
     return Event(
         kind=f"key.{what}", subject=caller.key_id or "", at=now, cause=f"{what} by {caller.name}"
     )

@@ -14,10 +14,10 @@ def make_secret(system: System) -> str:
 
 
 def csrf_token(session_hash: str) -> str:
-    """What only a page that may read our answers knows of the session with this hash."""
+    """Return the CSRF token of a session: only a page that may read our responses knows it."""
     return hash_secret(f"csrf:{session_hash}")
 
 
 def hash_secret(secret: str) -> str:
-    """How a secret is stored."""
+    """Return the hash under which a secret is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

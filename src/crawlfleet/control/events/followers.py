@@ -1,4 +1,4 @@
-"""Room for those who follow what happens: each costs the master a connection and some reading."""
+"""Limits on the number of followers: each costs the master a connection and reads."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from crawlfleet.errors import Busy
 
 MAX_FOLLOWERS: Final = 100
 MAX_FOLLOWERS_OF_KEY: Final = 50
-"""Of those that one key may have: it does not shut out the others."""
+"""Maximum number of followers with one key, so that it does not shut out the others."""
 
 
 class FollowerSlots:
-    """So many may follow at once; `what` they follow, in the words of a refusal."""
+    """A limited number of places for followers; `what` names their subject in error messages."""
 
     def __init__(
         self, what: str, *, most: int = MAX_FOLLOWERS, most_of_one: int = MAX_FOLLOWERS_OF_KEY
@@ -22,11 +22,11 @@ class FollowerSlots:
         self._most = most
         self._most_of_one = most_of_one
         self._taken: Counter[str] = Counter()
-        """By the key in whose name."""
+        """Number of followers by the name of their key."""
 
     @contextmanager
     def take(self, name: str) -> Iterator[None]:
-        """A place for as long as the block is entered; raises `Busy` when there is none."""
+        """Hold a place for as long as the block is entered; raises `Busy` when there is none."""
         if self._taken.total() >= self._most:
             raise Busy(f"{self._most} follow {self._what} already; try again later")
         if self._taken[name] >= self._most_of_one:

@@ -1,7 +1,7 @@
-"""What happened, for those who ask: pages of the event log, and the log as it grows.
+"""The event log for readers: pages of events, and the log as it grows.
 
-Who follows the log reads it from the store, at its own pace, and is only woken when there is more;
-so a slow reader holds up nobody, and one that was away goes on where it was.
+A follower reads the log from the store at its own pace, and is only woken when there is more; so a
+slow follower holds up nobody, and one that comes back goes on where it was.
 """
 
 import asyncio
@@ -17,33 +17,33 @@ from crawlfleet.ports.store import Store
 
 PORTION: Final = 1000
 MAX_PORTIONS: Final = 20
-"""How far one question looks for events of a kind that is rare; the next one goes on from there."""
+"""Maximum number of portions that one call reads to find rare events; the next call goes on."""
 HEARTBEAT_S: Final = 15.0
 PAUSE_S: Final = 0.05
-"""What happens within it is read at once: a follower costs at most twenty reads a second."""
+"""A follower waits this long before it reads, so it costs at most twenty reads a second."""
 MAX_FOLLOWED_S: Final = 900.0
-"""Then a follower has to come back, and show that its key is still good."""
+"""A follower's stream ends after this; to go on it connects and authenticates again."""
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events are wanted: those whose kind begins like this, and about this subject."""
+    """Conditions on events: the kind's first characters, the subject, and the project."""
 
     kind: str = ""
     subject: str | None = None
     project_id: str | None = None
-    """Only those about things of this project."""
+    """Project of the events to return; all projects when not set."""
 
     def takes(self, event: Event) -> bool:
         return event.kind.startswith(self.kind) and self.project_id in (None, event.project_id)
 
     @property
     def is_choosy(self) -> bool:
-        """Whether many events may have to be read to find a few."""
+        """Return whether many events may have to be read to find a few."""
         return bool(self.kind) or self.project_id is not None
 
 
 class StreamedEvents(NamedTuple):
-    """Events that are wanted, perhaps none, and how far the log was read for them."""
+    """Matching events, perhaps none, and the position up to which the log was read."""
 
     events: Sequence[Event]
     position: int
@@ -58,18 +58,18 @@ class Broadcast:
 
     @property
     def listeners(self) -> int:
-        """How many follow the log now."""
+        """Return the number of followers of the log."""
         return len(self._listeners)
 
     async def run(self, grown: asyncio.Event) -> None:
-        """Wake them whenever the log has grown."""
+        """Wake all followers whenever the log has grown."""
         while True:
             await grown.wait()
             grown.clear()
             self._wake()
 
     def end(self) -> None:
-        """The master stops: followers end at once, and come back to the next one."""
+        """End all followers, because the master stops; they connect to the next master."""
         self.has_ended = True
         self._wake()
 
@@ -105,7 +105,7 @@ class Events:
 
     @property
     def followers(self) -> int:
-        """How many follow the log now."""
+        """Return the number of followers of the log."""
         return self._broadcast.listeners
 
     async def find(
@@ -145,12 +145,13 @@ class Events:
     def follow(
         self, wanted: EventFilter, *, after: int | None, name: str = ""
     ) -> Iterator[AsyncGenerator[StreamedEvents, None]]:
-        """News for as long as the block is entered; from now on if `after` is `None`.
+        """Stream matching events for as long as the block is entered; from now on if `after` is
+        `None`.
 
-        News without events come first, and every few seconds when nothing happens. It ends by
-        itself now and then, and when the master stops. Raises `Busy` when too many follow already,
-        or too many in this name. An `after` that is not reached yet, of a store that was restored
-        for example, is taken for now.
+        An item without events comes first, and every few seconds when nothing happens. The stream
+        ends by itself now and then, and when the master stops. Raises `Busy` when there are too
+        many followers, or too many with this name. An `after` beyond the end of the log, for
+        example of a store that was restored, is taken for now.
         """
         with self._places.take(name), self._broadcast.listen() as grown:
             yield self._news(wanted, self._position() if after is None else after, grown)

@@ -1,8 +1,8 @@
-"""Ready tasks to nodes with room: plan on a snapshot, check again while committing.
+"""Dispatch: assigns ready tasks to nodes with free capacity, by a plan on a snapshot.
 
-Woken by changes, never by the clock: a new task, a freed slot, a new node. An idle fleet plans
-nothing. A plan is only a proposal; the store's version check decides, and what was refused is
-planned again on what the store says.
+Dispatch is woken by changes, never by the clock: a new task, a freed slot, a new node. An idle
+fleet plans nothing. A plan is only a proposal: the store checks versions at the commit, and refused
+tasks are planned again on the state of the store.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.SCHED)
 PAUSE_AFTER_NOTHING_S: Final = 0.02
 WAKE_DELAY_S: Final = 0.005
-"""So that a time is over, and not just about to be, when it is looked at again."""
+"""Delay of a timed wake-up, so that the awaited time is over then, and not just about to be."""
 
 
 class Dispatch:
@@ -70,7 +70,7 @@ class Dispatch:
                 wake.set()
 
     async def assign_once(self) -> tuple[int, int]:
-        """Plan and commit one batch; how many tasks the plan was about, and how many it placed."""
+        """Plan and commit one batch; return how many tasks it was about, and how many it placed."""
         async with self._state.assigning:
             return await self._assign_once()
 
@@ -134,7 +134,7 @@ class Dispatch:
         return len(nodes), len(made) + len(held)
 
     def _look_again(self, at: float) -> None:
-        """Plan anew when the patience of somebody is over, if nothing else happens before."""
+        """Wake dispatch again at this time, when tasks stop to wait for a warm node."""
         if self._again is not None:
             self._again.cancel()
         wait_s = max(at - self._system.now(), 0.0) + WAKE_DELAY_S
@@ -168,19 +168,23 @@ class Dispatch:
 
 
 class FreeCapacity:
-    """What is left on each node while the tasks of one plan are handed out."""
+    """The capacity that is left on each node while the tasks of one plan are assigned."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._free: dict[str, Resources] = {}
         self._whole: dict[str, tuple[Resources, float]] = {}
         self._modest: dict[tuple[str, Resources, float, float], Resources] = {}
-        """What those get that ask for neither CPU nor memory: the same, while as much is free."""
+        """Cache of allocations for tasks that ask for neither CPU nor memory, by the free
+        capacity.
+        """
 
     def allocate(
         self, node_id: str, demand: Resources, capabilities: Mapping[str, Any]
     ) -> Resources:
-        """What an execution gets on the node, beside those that came before it."""
+        """Return the resources of an execution on the node, and take its demand from the
+        capacity.
+        """
         if node_id not in self._whole:
             self._whole[node_id] = (self._fleet.capacity(node_id), self._fleet.load(node_id))
             self._free[node_id] = self._fleet.free(node_id)

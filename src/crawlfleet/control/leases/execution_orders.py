@@ -1,8 +1,9 @@
-"""What running executions are told or asked, on its way to them and back.
+"""Orders to running executions, and their answers.
 
-An order goes with the reply to the next long poll of the node, which is woken for it, and its
-answer comes with a note. Orders live in the memory of the master that was asked: whoever asks
-waits for the answer, and asks again when none comes. An order that is sent twice is obeyed once.
+The master sends an order with the reply to the node's next long poll, which it wakes for that; the
+answer comes with a note. Orders are in the memory of the master that was called: the caller waits
+for the answer, and repeats the call when none comes. An order that is sent twice is carried out
+once.
 """
 
 import asyncio
@@ -36,7 +37,9 @@ class ExecutionOrders:
     async def ask(
         self, execution: Execution, name: str, arguments: dict[str, Any] | None = None
     ) -> msgspec.Raw:
-        """The answer of an execution; raises `Conflict` with its refusal, or `Busy`."""
+        """Send an order and return the execution's answer; raises `Conflict` with its refusal, or
+        `Busy`.
+        """
         if not self.is_connected_here(execution.session_id):
             raise Conflict(
                 f"the node {execution.node_id} of {execution.task_id} speaks to another master; "
@@ -61,7 +64,7 @@ class ExecutionOrders:
         return answer.data
 
     def due(self, session_id: str) -> tuple[ExecutionOrder, ...]:
-        """What a session is to be told now."""
+        """Return the orders to send to a session now; an order without an answer is sent again."""
         now = asyncio.get_running_loop().time() if self._waiting else 0.0
         orders = []
         for errand in self._waiting.values():
@@ -71,19 +74,21 @@ class ExecutionOrders:
         return tuple(orders)
 
     def note_poll(self, session_id: str) -> None:
-        """A session asks this master for work."""
+        """Note that a session polls this master for work."""
         self._polled[session_id] = asyncio.get_running_loop().time()
         if len(self._polled) > 2 * len(self._state.sessions) + MAX_WAITING:
             living = self._state.sessions
             self._polled = {id: at for id, at in self._polled.items() if id in living}
 
     def is_connected_here(self, session_id: str) -> bool:
-        """Whether a session asks this master for work, and so can be told something."""
+        """Return whether a session polls this master for work, so that orders reach it from
+        here.
+        """
         heard_at = self._polled.get(session_id, float("-inf"))
         return asyncio.get_running_loop().time() - heard_at <= POLLS_WITHIN_S
 
     def answer(self, execution_id: str, answer: OrderAnswer) -> None:
-        """Take an answer; one that nobody waits for is dropped."""
+        """Pass an answer on to its caller; an answer to a call that has ended is dropped."""
         errand = self._waiting.get(answer.number)
         if errand and errand.order.execution_id == execution_id and not errand.answer.done():
             errand.answer.set_result(answer)

@@ -1,4 +1,4 @@
-"""Whether a node may speak for an execution: while it holds the lease, and under its token."""
+"""The fence: a node acts for an execution only while it holds the lease, under its token."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from crawlfleet.ports.store import Store
 
 
 class FencedCall(Protocol):
-    """Whatever an execution has to say: it names the lease under which it speaks."""
+    """A call for an execution: it names the session, execution and token of the lease."""
 
     @property
     def session_id(self) -> str: ...
@@ -19,14 +19,14 @@ class FencedCall(Protocol):
 
 
 class Fence:
-    """The fence before what executions write at the master."""
+    """Checks the lease of each call that executions make to the master."""
 
     def __init__(self, *, store: Store, state: FleetState) -> None:
         self._store = store
         self._state = state
 
     async def lease(self, node_id: str, call: FencedCall) -> Lease | None:
-        """The living lease, if it is this node's to act under."""
+        """Return the live lease that the call names; `None` if this node does not hold it."""
         session_id, execution_id = call.session_id, call.execution_id
         if session_id not in self._state.sessions:
             await self._state.refresh.nodes([node_id])

@@ -1,8 +1,8 @@
-"""Environments that nodes make ahead of the work, as far as this master has asked or was told.
+"""Prewarming: the environments that this master asks nodes to make before work needs them.
 
-Asking costs nothing that counts: what is lost, or fails, is made when the work comes. So all of it
-is in the memory of one master, for the nodes that speak to it: what one is asked goes with the
-reply to its long poll, which another master would not give.
+A lost request costs nothing: the environment is made when the work comes. So requests are in the
+memory of one master, for the nodes that poll it: a request goes with the reply to the node's long
+poll, and no other master could send it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.SCHED)
 LOOK_EVERY_S: Final = 1.0
 MAKING_S: Final = 300.0
-"""After so long nobody waits for a node that was asked: it failed, or is gone."""
+"""After so long a request to a node has expired: the node failed to make it, or is gone."""
 
 
 class _Asked(msgspec.Struct):
@@ -32,7 +32,7 @@ class _Asked(msgspec.Struct):
 
 
 class Prewarming:
-    """Asks nodes to make environments, and hears which they have."""
+    """Asks nodes to make environments, and records which ones they have."""
 
     def __init__(
         self, *, state: FleetState, system: System, is_connected_here: Callable[[str], bool]
@@ -42,11 +42,11 @@ class Prewarming:
         self._polls_here = is_connected_here
         self._system = system
         self._asked: dict[str, dict[str, _Asked]] = {}
-        """By node and digest."""
+        """Open requests by node and digest."""
         self._looked: dict[str, float] = {}
-        """When it was last looked who else could make an environment: a large fleet has many."""
+        """Time of the last search for nodes that could make an environment, by bundle."""
         self.held: Mapping[Requirement, float] = {}
-        """What waits for an environment since the last plan, and until when."""
+        """Kinds of tasks that the last plan left waiting for an environment, and until when."""
 
     def waits(self, requirement: Requirement, project_id: str, rules: PlacementRules) -> list[Node]:
         """The nodes that have or make the environment for which such tasks wait now."""
@@ -58,27 +58,27 @@ class Prewarming:
         return [self._state.nodes[id] for id in ids if id in self._state.nodes]
 
     def told(self, node_id: str, digests: Collection[str]) -> None:
-        """A node says which environments it has: these, and no others."""
+        """Record the environments that a node reports: it has these, and no others."""
         for digest in digests:
             self._asked.get(node_id, {}).pop(digest, None)
         if self._state.fleet.replace_ready(node_id, digests):
             self._state.signals.dispatch.set()
 
     def due(self, node_id: str) -> tuple[BundleRef, ...]:
-        """What a node is to be told now; each once."""
+        """Return the environments to ask of a node now; each is returned once."""
         found = [each for each in self._asked.get(node_id, {}).values() if not each.is_told]
         for each in found:
             each.is_told = True
         return tuple(each.ref for each in found)
 
     def is_asked(self, node_id: str, digest: str) -> bool:
-        """Whether a node was asked for an environment, and so may fetch its code."""
+        """Return whether a node was asked for an environment, and so may fetch its code."""
         asked = self._asked.get(node_id, {}).get(digest)
         return asked is not None and self._is_young(asked)
 
     @property
     def making(self) -> warming.Making:
-        """Who was asked for what, and may be at it."""
+        """The nodes that may be making an environment, by digest; expired requests are dropped."""
         found: dict[str, list[str]] = {}
         for node_id, asked in tuple(self._asked.items()):
             for digest, each in tuple(asked.items()):
@@ -91,14 +91,14 @@ class Prewarming:
         return found
 
     def for_bundle(self, bundle: Bundle) -> None:
-        """A version was made the present one: have it ready where it is likely to run."""
+        """Ask nodes that are likely to run a bundle to prepare the version that became current."""
         present = bundle.numbered(bundle.current)
         if present is not None:
             ref = BundleRef(name=bundle.name, number=present.number, digest=present.digest)
             self._ask(warming.to_ask_for_bundle(bundle, self._near(), self._state.fleet), ref)
 
     async def for_work(self, held: Iterable[Requirement], rules: PlacementRules) -> None:
-        """Tasks wait for nodes that have their environment: have some more made."""
+        """Ask more nodes to make the environments that tasks wait for."""
         for requirement in held:
             if self._system.now() - self._looked.get(requirement.bundle, 0.0) < LOOK_EVERY_S:
                 continue

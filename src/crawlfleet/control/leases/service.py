@@ -47,17 +47,17 @@ UNMEASURED: Final[dict[str, Any]] = {
     "conditions": (),
     "drain_until": None,
 }
-"""How a node is at the beginning and after the end of a session."""
+"""Fields of a node at the beginning and after the end of a session: its health is unknown."""
 MAX_RESULT_BYTES: Final = 1_000_000
 MAX_MESSAGE: Final = 2_000
 MAX_DETAILS: Final = 10_000
 MAX_BACKLOG: Final = 4096
 MAX_POLL_S: Final = 60.0
-"""Longer, and somebody between here and the node would take the connection for dead."""
+"""Maximum wait of a poll: proxies on the way to the node cut connections that idle longer."""
 
 
 class Leases:
-    """Hands out assignments and takes back what became of them."""
+    """Delivers assignments to nodes, records their reports, and ends their sessions."""
 
     def __init__(
         self,
@@ -68,19 +68,23 @@ class Leases:
         execution_orders: ExecutionOrders | None = None,
         measuring: Measurement | None = None,
     ) -> None:
-        """Without `measuring`, nothing is held against what tasks expect of their items."""
+        """Create the service. If `measuring` is not set, the expectations of tasks are not
+        checked.
+        """
         self._measuring = measuring
         self._state = state
         self._execution_orders = execution_orders or ExecutionOrders(state=state)
         self.warming = Prewarming(
             state=state, system=system, is_connected_here=self._execution_orders.is_connected_here
         )
-        """What nodes are asked to make ready, which they hear with their leases."""
+        """Environments that nodes are asked to make; a node gets these requests with its leases."""
         self._system = system
         self._settings = settings
 
     async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
-        """What the session has to do and does not hold yet; waits for news up to `wait_s`."""
+        """Return the session's work that the node does not hold yet; waits up to `wait_s` for
+        some.
+        """
         wait_s = min(request.wait_s, MAX_POLL_S)
         deadline = asyncio.get_running_loop().time() + wait_s
         await self.know_session(node_id, request.session_id)
@@ -109,10 +113,11 @@ class Leases:
                 return reply
 
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
-        """Record what became of executions; repeating a batch changes nothing.
+        """Record the reports of a node about its executions; repeating a batch changes nothing.
 
-        What is measured for long holds up nothing else: the node says it again. Raises
-        `StoreUnavailable` to a node that does not know how, once the rest is recorded.
+        Reports whose items take long to measure do not delay the others: they are answered `LATER`,
+        and the node repeats them. For a node that does not know `LATER`, raises `StoreUnavailable`
+        once the others are recorded.
         """
         await self.know_session(node_id, batch.session_id)
         await self._know_leases(batch)
@@ -133,7 +138,9 @@ class Leases:
         outcomes: list[ReportOutcome],
         wait_s: float,
     ) -> list[int]:
-        """Record some reports of a batch; which of them have to be said again."""
+        """Record these reports of a batch; return the indexes of those that the node has to
+        repeat.
+        """
         undecided = [*places]
         plan = _Decided([], [], {})
         judged: Mapping[str, QualityRecord] = {}
@@ -176,15 +183,16 @@ class Leases:
             await self._state.refresh.nodes([node_id])
 
     def _heed_give_back(self, node_id: str, batch: ReportBatch) -> None:
-        """Let nothing lie ready at a node that gives back what did, until it asks anew: else the
-        same work would come back to it."""
+        """Set the node's backlog to zero when it releases work, until its next poll: else the same
+        work would come back to it.
+        """
         if self._session(node_id, batch.session_id) is not None and any(
             report.kind is ReportKind.RELEASED for report in batch.reports
         ):
             self._state.backlogs.allow(node_id, 0)
 
     async def _know_leases(self, batch: ReportBatch) -> None:
-        """Look up the leases that reports name and that are not known here (any more)."""
+        """Load the leases that reports name and that are not in memory (any more)."""
         leases = self._state.leases
         unknown = [each for each in batch.reports if each.execution_id not in leases]
         if unknown:
@@ -200,12 +208,12 @@ class Leases:
         trigger: NodeTrigger = NodeTrigger.SILENT,
         as_leader: bool = False,
     ) -> None:
-        """End a session, then give back its work; what a crash leaves undone the timers do.
+        """End a session, then give back its work; timers do the rest after a crash in between.
 
         With `as_leader`, only while this master leads; else raises `LeadershipLost`.
 
-        Only a node that leaves for good ends in any case: a heartbeat saves one that seemed
-        silent, and a resumed node is not drained any more.
+        Unless the node leaves for good, a change in between stops this: a heartbeat keeps a session
+        that seemed silent, and a resumed node is not drained any more.
         """
         is_saved = False
 
@@ -234,7 +242,7 @@ class Leases:
             raise self._state.reload(f"the work of the ended {session_id} cannot be given back")
 
     async def give_back_orphans(self) -> None:
-        """Return the work of all sessions that ended without that being done."""
+        """Return to the queue the work of sessions that ended before that was done."""
         for session_id in self._state.orphaned_sessions():
             await self.give_back(session_id, cause="its session has ended")
 
@@ -318,7 +326,7 @@ class Leases:
         return _Decided([*changes.values()], [*groups.values()], told)
 
     def _is_measured(self, lease: Lease, report: Report) -> bool:
-        """Whether this ends a task that must not end before its items are measured."""
+        """Return whether the report ends a task that must not end before its items are measured."""
         if lease.task.expectations is None or self._measuring is None:
             return False
         return report.kind is ReportKind.SUCCEEDED and lease.owns
@@ -398,15 +406,16 @@ class Leases:
 
 
 class _Decided(NamedTuple):
-    """What a batch of reports comes to."""
+    """The changes that a batch of reports leads to, and the outcome of each report."""
 
     changes: list[Change]
-    """One for each execution that something new was said of."""
+    """One change for each execution about which a report says something new."""
     places: list[list[int]]
-    """For each change, which reports it records."""
+    """Indexes of the reports that each change records, in the order of `changes`."""
     told: dict[int, ReportOutcome]
-    """What is answered to which reports when the changes are made; also to those that say what is
-    known of a living lease. The others are stale."""
+    """Outcome by index of report, if its change commits; also of repeated reports on a live lease.
+    Reports without one are stale.
+    """
 
 
 _Decision = Callable[[Leases, Lease, Report, float, str], Change | None]

@@ -20,7 +20,7 @@ class ServiceCall(NamedTuple):
 
     lease: Lease
     payload: Any
-    """Of the type with which the service was registered."""
+    """Payload of the request, of the type with which the service was registered."""
     data: bytes
 
     @property
@@ -48,15 +48,15 @@ class NodeServices:
         self._node_handlers: dict[str, tuple[msgspec.json.Decoder[Any], NodeHandler]] = {}
 
     def register(self, name: str, handler: Handler, *, payload: Any = None) -> None:
-        """Offer a service to executions. `payload` is the type of what they send."""
+        """Offer a service to executions. `payload` is the type of the request's payload."""
         self._handlers[name] = msgspec.json.Decoder(payload), handler
 
     def register_for_nodes(self, name: str, handler: NodeHandler, *, payload: Any = None) -> None:
-        """Offer a service to nodes, which use it in their own name."""
+        """Offer a service to nodes, which call it for themselves."""
         self._node_handlers[name] = msgspec.json.Decoder(payload), handler
 
     async def answer(self, node_id: str, name: str, request: ServiceRequest) -> ServiceResponse:
-        """The answer of the service of that name.
+        """Call the service of that name and return its answer.
 
         Raises `NotFound` when there is no such service, `InvalidRequest` when the payload has
         another form, `Busy` when another master has to be asked, and `StoreUnavailable`.

@@ -27,28 +27,28 @@ from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 
 LATE_S: Final = 60.0
-"""For so long after an execution's end its node may send the last lines."""
+"""A node may send the last lines of an execution for so long after its end."""
 SETTLED_S: Final = 2.0
-"""So long after the end, whoever follows takes a log for complete."""
+"""A follower takes a log for complete this long after the execution's end."""
 PORTION: Final = 1000
 HEARTBEAT_S: Final = 15.0
 LOOK_S: Final = 1.0
-"""How often a follower looks for lines that another master took."""
+"""A follower looks this often for lines that another master stored."""
 PAUSE_S: Final = 0.05
 CRAWL: Final = "web_crawl"
-"""The task type whose progress is told in pages."""
+"""The task type whose progress counts pages."""
 SEARCH_S: Final = 0.5
-"""So long one question looks for lines; then it answers what it has, and where to go on."""
+"""A search for lines runs at most this long; then it returns what it found and its position."""
 TURN_S: Final = 0.02
-"""So long it keeps everybody else waiting."""
+"""A search yields to the event loop after this long."""
 MAX_FOLLOWED_S: Final = 900.0
-"""Then a follower has to come back, and show that its key is still good."""
+"""A follower's stream ends after this; to go on it connects and authenticates again."""
 
 ProgressHearer = Callable[[Sequence[tuple[str, Progress]]], Awaitable[None]]
 
 
 class LogNews(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines that are new, perhaps none, and whether they were the last."""
+    """New lines, perhaps none, and whether they were the last."""
 
     lines: Sequence[LogLine] = ()
     position: int
@@ -56,7 +56,7 @@ class LogNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Logs:
-    """Takes what nodes say of executions, and shows it."""
+    """Stores the log lines and progress that nodes report of executions, and reads them."""
 
     def __init__(
         self,
@@ -71,15 +71,17 @@ class Logs:
         self._state = state
         self._system = system
         self._progress: dict[str, tuple[float, Progress]] = {}
-        """With the node's own time, by which its words are ordered."""
+        """Last progress by execution, with the node's own time, which orders its reports."""
         self._pages: dict[str, int] = {}
-        """That crawls have read, by task, as far as was told."""
+        """Number of pages that a crawl has read, by task, at its last report of progress."""
         self._places = FollowerSlots("logs")
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._dismissed = False
 
     def count_pages_by(self, counts: Callable[[str], FrontierCounts | None]) -> None:
-        """Ask `counts` how far the crawls have got that several tasks work for."""
+        """Register `counts`: it returns the pages and known URLs of a crawl with several
+        executions.
+        """
         self._counts = counts
 
     def on_progress(self, hear: ProgressHearer) -> None:
@@ -87,7 +89,7 @@ class Logs:
         self._progress_hearers.append(hear)
 
     async def take(self, node_id: str, batch: NoteBatch) -> NoteReply:
-        """Keep the notes of the node's own executions; the same again changes nothing."""
+        """Store the notes of the node's own executions; repeating a batch changes nothing."""
         now = self._system.now()
         stale: list[str] = []
         parts: list[LogPart] = []
@@ -114,14 +116,15 @@ class Logs:
         return NoteReply(stale=tuple(stale))
 
     def progress(self, execution_id: str | None) -> Progress | None:
-        """How far a living execution has got, if it said so."""
+        """Return the last progress of a live execution; `None` if it reported none."""
         if execution_id is None or execution_id not in self._state.leases:
             return None
         return self._progress.get(execution_id, (0.0, None))[1]
 
     def sum_up(self, task_id: str, shards: Sequence[Shard]) -> Progress | None:
-        """How far the shards of a task have got together; nothing when none has said so. Those of
-        a crawl share what there is to do, so that its frontier says how much that is."""
+        """Return the joint progress of a task's shards; `None` if none of them has reported any.
+        For a crawl, whose shards share one frontier, the counts of the frontier are its progress.
+        """
         if (counts := self._counts(task_id)) is not None:
             return Progress(done=counts.pages, total=counts.known, at=self._system.now())
         told = [each for each in map(self._shard_progress, shards) if each is not None]
@@ -160,10 +163,10 @@ class Logs:
     async def find(
         self, execution_id: str, *, after: int, limit: int, wanted: LineFilter = ALL
     ) -> tuple[list[LogLine], str | None]:
-        """A page of lines in order, and where the next one begins.
+        """Return a page of lines in order, and where the next one begins.
 
-        A search ends after a while: then there are fewer lines, perhaps none, and more to be
-        looked for.
+        A search ends after a while: then it returns fewer lines, perhaps none, and the position
+        from which to go on.
         """
         lines, position, is_more = await self._look(execution_id, after, limit, wanted)
         return lines, str(position) if is_more else None
@@ -171,7 +174,7 @@ class Logs:
     async def _look(
         self, execution_id: str, after: int, limit: int, wanted: LineFilter
     ) -> tuple[list[LogLine], int, bool]:
-        """Lines that are wanted, how far was looked, and whether there may be more."""
+        """Return matching lines, the position reached, and whether there may be more."""
         if wanted.is_search:
             return await self._search(execution_id, after, limit, wanted)
         found = await self._store.logs(
@@ -208,10 +211,10 @@ class Logs:
     def follow(
         self, execution_id: str, *, after: int, wanted: LineFilter = ALL, name: str = ""
     ) -> Iterator[AsyncGenerator[LogNews, None]]:
-        """Lines as they come, for as long as the block is entered, until the execution has ended.
+        """Stream new lines for as long as the block is entered, until the execution has ended.
 
-        News without lines come every few seconds when nothing is said. Raises `Busy` when too
-        many follow already, or too many in this name.
+        An item without lines comes every few seconds when there are none. Raises `Busy` when there
+        are too many followers, or too many with this name.
         """
         with self._places.take(name):
             news = asyncio.Event()
@@ -224,7 +227,7 @@ class Logs:
                     del self._followers[execution_id]
 
     def dismiss(self) -> None:
-        """The master stops: followers end at once, and come back to the next one."""
+        """End all followers, because the master stops; they connect to the next master."""
         self._dismissed = True
         for execution_id in [*self._followers]:
             self._wake(execution_id)
@@ -259,7 +262,7 @@ class Logs:
                 continue
 
     async def _is_over(self, execution_id: str) -> bool:
-        """Whether nothing more is to be expected of an execution."""
+        """Return whether no more lines of an execution are expected."""
         if execution_id in self._state.leases:
             return False
         execution = await self._store.execution(execution_id)
@@ -294,8 +297,9 @@ class Logs:
             self._state.counters.note_pages(lease.task.project_id, pages, at=now)
 
     def _new_pages(self, lease: Lease, done: int) -> int:
-        """How many pages a crawl has read since it was heard of last. An attempt that goes on from
-        an earlier one tells of the pages of both."""
+        """Return how many pages a crawl has read since its last report. An attempt that goes on
+        from an earlier one reports the pages of both.
+        """
         before = self._pages.pop(lease.task.id, None)
         if before is None:
             is_first = not (lease.task.retry_count or lease.task.loss_count)
@@ -316,7 +320,7 @@ def _levels(least: LogLevel) -> tuple[LogLevel, ...]:
 
 
 def _part(note: Note, now: float) -> LogPart:
-    """What is kept of a note: a node's word is cut to size, and never refused for it."""
+    """Return the part of a note to store: too long lines are cut, and none is refused."""
     lines = [_kept(line, now) for line in note.lines]
     gap = note.left_out
     if gap is not None:

@@ -1,7 +1,7 @@
-"""The health of nodes, judged at each heartbeat by the master that hears it.
+"""The health of nodes, judged at each heartbeat by the master that receives it.
 
-What a node measures comes with its heartbeats; how its executions do is counted here. What is
-remembered between heartbeats is lost with the master, and gathers anew within the window.
+A node's measurements come with its heartbeats; the outcomes of its executions are counted here. The
+state between heartbeats is in memory: another master gathers it anew within the window.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from crawlfleet.model.settings import HealthSettings
 from crawlfleet.ports.system import System
 
 SPARE: Final = 1000
-"""So many nodes that are gone are remembered before they are forgotten."""
+"""Watches of so many nodes that are gone are kept before they are dropped."""
 
 
 class _Watch:
-    """What is remembered of a node within one session."""
+    """State of a node's health between heartbeats, within one session."""
 
     __slots__ = ("lately", "session_id", "trend")
 
@@ -31,7 +31,7 @@ class _Watch:
 
 
 class NodeHealth:
-    """Judges nodes by what they say and do."""
+    """Judges the health of nodes by their measurements and the outcomes of their executions."""
 
     def __init__(self, *, state: FleetState, settings: HealthSettings, system: System) -> None:
         self._state = state
@@ -42,9 +42,9 @@ class NodeHealth:
     def observe(
         self, session: Session, sample: NodeSample | None, *, sent_at: float | None
     ) -> Change | None:
-        """What a heartbeat changes about its node's health; `None` when nothing.
+        """Return the change of the node's health after a heartbeat; `None` when there is none.
 
-        `sample` is what was kept of it, and `sent_at` what the node's clock said.
+        `sample` is the sample that the history kept of it, if any; `sent_at` is the node's clock.
         """
         node = self._state.nodes.get(session.node_id)
         if node is None or node.session_id != session.id or node.status not in CONNECTED:

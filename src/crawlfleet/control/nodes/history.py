@@ -1,7 +1,7 @@
-"""How nodes did over time: samples from heartbeats, written in batches, thinned as they age.
+"""The history of nodes: samples from heartbeats, written in batches, thinned as they age.
 
-A heartbeat only leaves a sample in memory; every few seconds all of them are written at once.
-What is lost with a master that dies is a few seconds of a picture that nothing depends on.
+A heartbeat only leaves a sample in memory; every few seconds all of them are written at once. A
+master that dies loses a few seconds of samples, on which nothing depends.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ NEXT: Final = {
     Resolution.RAW: (HOUR_S, Resolution.MINUTE),
     Resolution.MINUTE: (DAY_S, Resolution.HOUR),
 }
-"""How old a sample gets before it becomes part of a mean, and of which one."""
+"""The age at which samples of a resolution become means, and the resolution of these."""
 FINER: Final = {
     Resolution.RAW: (Resolution.RAW,),
     Resolution.MINUTE: (Resolution.MINUTE, Resolution.RAW),
@@ -49,7 +49,7 @@ class NodeHistory:
         self._thinned_up_to = ""
 
     def observe(self, session: Session, *, active_tasks: int) -> NodeSample | None:
-        """Remember what a node has just said of itself; nothing if it says too much."""
+        """Record a sample of a node's heartbeat; returns `None` if the last one is too recent."""
         # To the millisecond, so that what people read and send back is the same instant.
         at = round(session.last_heartbeat, 3)
         if at - self._newest.get(session.node_id, 0.0) < MIN_INTERVAL_S:
@@ -78,7 +78,7 @@ class NodeHistory:
         return sample
 
     async def run(self) -> None:
-        """For ever: write what has gathered, some seconds after it began to."""
+        """Write the gathered samples some seconds after the first one; runs until cancelled."""
         while True:
             await self._something.wait()
             await asyncio.sleep(WRITE_EVERY_S)
@@ -88,7 +88,7 @@ class NodeHistory:
                 log.warning("samples of nodes wait for the store", error=str(error))
 
     async def write(self) -> None:
-        """Write what waits now; it goes on waiting when that fails."""
+        """Write the gathered samples now; when that fails they stay for the next write."""
         self._something.clear()
         samples, self._waiting = self._waiting, []
         try:
@@ -101,9 +101,10 @@ class NodeHistory:
     async def read(
         self, node_id: str, resolution: Resolution, *, since: float, limit: int
     ) -> list[NodeSample]:
-        """The last `limit` samples of a node since then, in order; means where it was thinned.
+        """Return the last `limit` samples of a node since then, in order; means where it was
+        thinned.
 
-        What is still kept finer than asked for is thinned on the way.
+        Samples that are still kept finer than this resolution are averaged.
         """
         await self.write()
         until = self._system.now() + 1.0
@@ -121,7 +122,7 @@ class NodeHistory:
         return thin(found, resolution)[-limit:]
 
     async def thin(self, *, nodes: int, keep_s: float | None) -> bool:
-        """Thin the history of the next so many nodes; whether there are others to go on with."""
+        """Thin the history of the next so many nodes; return whether there are more nodes."""
         now = self._system.now()
         rest = sorted(id for id in self._state.nodes if id > self._thinned_up_to)
         for node_id in islice(rest, nodes):

@@ -1,17 +1,18 @@
-"""Nodes whose connection broke: unless they are heard again soon, their work goes elsewhere.
+"""Nodes whose connection broke: unless they come back soon, their work goes to others.
 
-A process that dies closes its connections, however it dies. So there is no need to wait until its
-session times out. A node is suspected when it hangs up while it waits for work, and when it has no
-connection left shortly after it did, if it says that it keeps one for as long as it lives: it may
-die between two polls. What it sent before it died may be handled later, so a request is a sign of
-life only for as long as its connection is open, and a heartbeat only if it is not lost meanwhile.
+The connections of a process that dies are closed, however it dies. So the master need not wait
+until its session times out. It suspects a node that hangs up while it polls for work, and one that
+has no connection left shortly after a poll although it promised to keep one for as long as it
+lives: such a node may die between two polls. A request that the node sent before it died may be
+handled later, so a request clears the suspicion only while its connection is open, and a heartbeat
+only if its connection is not lost meanwhile.
 
 Fencing makes this safe: a node that was only cut off for a moment too long registers anew, and its
-old reports are refused. Connections that the master closes tell nothing, and neither do those of
+old reports are refused. Connections that the master closes mean nothing, and neither do those of
 nodes that promise nothing: scripts, and clients that open one for each request.
 
-It may also have turned to another master. Then it beats there at once, which moves its session in
-the store, and that is looked at before anything is ended.
+A suspected node may also have turned to another master. Then it sends a heartbeat there at once,
+which moves its session in the store; the session is read again before it is ended.
 """
 
 import asyncio
@@ -29,23 +30,24 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.RECOVER)
 POLLS_AGAIN_S: Final = 5.0
-"""A node that does not poll for longer has a reason, or polls another master: that its connections
-are gone then tells nothing."""
+"""A node that polls no sooner than this has a reason, or polls another master: the loss of its
+connections then means nothing.
+"""
 
 
 class NodeConnection:
-    """A connection on which nodes may speak; the server says when it is lost."""
+    """A connection over which nodes send requests; the server reports when it is lost."""
 
     __slots__ = ("is_open", "node_id", "on_lost")
 
     def __init__(self) -> None:
         self.is_open = True
         self.node_id = ""
-        """Who spoke last: behind a proxy several nodes share one."""
+        """The node of the last request: several nodes share a connection behind a proxy."""
         self.on_lost: Callable[[NodeConnection, bool], None] | None = None
 
     def lose(self, *, by_peer: bool) -> None:
-        """It is closed, by the other side or by ours."""
+        """Mark the connection as closed, by the other side or by this one."""
         self.is_open = False
         if self.on_lost is not None:
             self.on_lost(self, by_peer)
@@ -53,47 +55,48 @@ class NodeConnection:
 
 class _Suspect(NamedTuple):
     session: Session
-    """As it was then."""
+    """The session when the node was suspected."""
     until: float
-    """When it is too late to be heard."""
+    """The session is ended unless the node is back by then, on the clock of the event loop."""
 
 
 class LostConnections:
-    """Remembers who hung up, for as long as they may come back."""
+    """Watches nodes that hung up, and ends the sessions of those that do not come back."""
 
     def __init__(self, *, state: FleetState, leases: Leases, settings: SessionSettings) -> None:
         self._state = state
         self._leases = leases
         self._grace_s = settings.reconnect_s
         self._suspects: dict[str, _Suspect] = {}
-        """By node, as all of these."""
+        """Suspected sessions by node."""
         self._connections: dict[str, set[NodeConnection]] = {}
-        """Those that are open."""
+        """Open connections by node."""
         self._polls_by: dict[str, float] = {}
-        """Until when a node is expected that keeps a connection for as long as it lives."""
+        """Time by which a node is expected to poll again, if it promised to keep a connection."""
         self._polls: dict[str, NodeConnection] = {}
-        """Where it waits for work; the newest, if it polled again before the old one was over."""
+        """Connection on which a node polls for work, by node; the newest, if two polls overlap."""
         self._grown = asyncio.Event()
 
     def begin_poll(self, node_id: str, connection: NodeConnection) -> None:
-        """The node waits for work from now on."""
+        """Note that the node polls for work on this connection."""
         self._polls[node_id] = connection
 
     def end_poll(self, node_id: str, connection: NodeConnection) -> None:
-        """It does not wait there any more."""
+        """Note that the node does not poll on this connection any more."""
         if self._polls.get(node_id) is connection:
             del self._polls[node_id]
 
     def note_poll_end(self, node_id: str, poll: LeaseRequest, connection: NodeConnection) -> None:
-        """It has its answer, or closed the connection: unless it waits on another by now, it may
-        have died."""
+        """Note that a poll has ended. If its connection is closed and the node has no newer poll,
+        the node is suspected.
+        """
         if poll.keeps_connection:
             self.expect_poll(node_id)
         if not connection.is_open and self._polls.get(node_id) is connection:
             self.mark_lost(node_id, poll.session_id)
 
     def mark_lost(self, node_id: str, session_id: str) -> None:
-        """The node may have died."""
+        """Suspect the node: it may have died."""
         session = self._state.sessions.get(session_id)
         if session is None:
             self._polls_by.pop(node_id, None)
@@ -103,19 +106,20 @@ class LostConnections:
         self._grown.set()
 
     def note_request(self, node_id: str, connection: NodeConnection) -> None:
-        """The node speaks; it is there if the connection still is."""
+        """Note a request of the node; it clears the suspicion if its connection is still open."""
         if connection.node_id != node_id:
             self._meet(node_id, connection)
         if node_id in self._suspects and connection.is_open:
             del self._suspects[node_id]
 
     def expect_poll(self, node_id: str) -> None:
-        """The node has polled, and keeps a connection for as long as it lives: it polls again."""
+        """Expect another poll soon: the node has polled, and promised to keep a connection."""
         self._polls_by[node_id] = asyncio.get_running_loop().time() + POLLS_AGAIN_S
 
     def note_heartbeat(self, session: Session) -> None:
-        """A heartbeat that came here has moved the session: if the node is suspected, that was
-        under way when it hung up. Only one that moved it once more was sent later."""
+        """Note a committed heartbeat. The first one after a node hung up may have been sent before
+        that, and keeps the suspicion; a second one shows that the session goes on.
+        """
         suspect = self._suspects.get(session.node_id)
         if suspect is None or suspect.session.id != session.id:
             return
@@ -123,7 +127,7 @@ class LostConnections:
             self._suspects[session.node_id] = suspect._replace(session=session)
 
     async def run(self) -> None:
-        """For ever: end the sessions of those who do not come back."""
+        """End the sessions of nodes that do not come back in time; runs until cancelled."""
         while True:
             next_at = min((suspect.until for suspect in self._suspects.values()), default=None)
             try:
@@ -136,7 +140,7 @@ class LostConnections:
                         await self._end(suspect.session)
 
     def _is_due(self, session: Session) -> bool:
-        """Whether it was not heard in time, also if it was suspected anew meanwhile."""
+        """Return whether a suspected session is due, also if it was suspected anew meanwhile."""
         suspect = self._suspects.get(session.node_id)
         if suspect is None or suspect.session.id != session.id:
             return False
@@ -173,7 +177,7 @@ class LostConnections:
             self._connections.setdefault(node_id, set()).add(connection)
 
     def _part(self, connection: NodeConnection) -> bool:
-        """Whether its node has no other."""
+        """Drop a connection of a node; return whether it was the node's last."""
         others = self._connections.get(connection.node_id, set())
         others.discard(connection)
         if not others:

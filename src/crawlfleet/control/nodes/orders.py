@@ -1,7 +1,7 @@
-"""What people order about nodes, and nodes about themselves: drain, rest, go on, leave, be removed.
+"""Orders about nodes, from people or from the nodes: drain, maintain, resume, leave, remove.
 
-An order that was carried out before is no error. A node that is removed is gone from every list at
-once, and its token is worth nothing; its row and history stay in the store for a while.
+An order that was carried out before is no error. A removed node leaves every list at once, and its
+token is worth nothing; its row and history stay in the store for a while.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ from crawlfleet.ports.system import System
 
 
 class NodeOrders:
-    """Carries out orders about nodes. `NotFound` for a node that is not known."""
+    """Carries out orders about nodes. Raises `NotFound` for an unknown node."""
 
     def __init__(self, *, state: FleetState, nodes: Nodes, leases: Leases, system: System) -> None:
         self._state = state
@@ -35,9 +35,9 @@ class NodeOrders:
         deadline_s: float | None = None,
         if_version: int | None = None,
     ) -> Node:
-        """Take nothing new, finish what runs, then go offline.
+        """Stop new work on the node, let running work finish, then take it offline.
 
-        What still runs after `deadline_s` is taken back. Draining anew sets another deadline.
+        Work that still runs after `deadline_s` is taken back. Draining anew sets another deadline.
         """
         until = None if deadline_s is None else self._system.now() + deadline_s
         node = await self._order(
@@ -62,12 +62,12 @@ class NodeOrders:
         return changed
 
     async def maintain(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
-        """Take nothing new, but stay connected until resumed."""
+        """Stop new work on the node; it stays connected until resumed."""
         trigger = NodeTrigger.MAINTENANCE_ORDERED
         return await self._order(node_id, trigger, NodeStatus.MAINTENANCE, by, if_version)
 
     async def resume(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
-        """Take work again, after `drain` or `maintain`."""
+        """Let the node take work again, after `drain` or `maintain`."""
         return await self._order(node_id, NodeTrigger.RESUMED, NodeStatus.ONLINE, by, if_version)
 
     async def unregister(
@@ -78,9 +78,9 @@ class NodeOrders:
         session_id: str | None = None,
         if_version: int | None = None,
     ) -> Node:
-        """The node leaves now; what it was doing goes back to the queue.
+        """End the node's session now; its work goes back to the queue.
 
-        A good-bye from an earlier session than the present one changes nothing.
+        A request from an earlier session than the present one changes nothing.
         """
         node = await self._nodes.present(node_id)
         if node.status is not NodeStatus.OFFLINE:
@@ -139,7 +139,7 @@ class NodeOrders:
 
 
 def removal(node: Node, *, now: float, cause: str) -> Change:
-    """What makes a node vanish."""
+    """Return the change that removes a node."""
     gone = msgspec.structs.replace(node, archived_at=now, updated_at=now, version=node.version + 1)
     event = Event(
         kind="node.removed",

@@ -1,7 +1,7 @@
-"""The leading master asks the health endpoints of those nodes that advertise one.
+"""The leading master probes the health endpoints of those nodes that advertise one.
 
-A node that beats but does not answer may be cut off from its peers, or be another machine by now.
-It gets no new work, and after a while its work is taken back (see `recalls`).
+A node that sends heartbeats but does not answer may be cut off from its peers, or be another
+machine by now. It gets no new work, and after a while its work is taken back (see `recalls`).
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 MAX_CONCURRENT_PROBES: Final = 100
 ANSWERS_TO_BELIEVE: Final = 2
-"""One lucky answer does not make an address reachable again."""
+"""Successful probes in a row after which a node counts as reachable again."""
 
 
 class HealthProbes:
-    """Asks again and again, for as long as it runs."""
+    """Probes the nodes at an interval, for as long as it runs."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class HealthProbes:
         self._settings = settings
         self._allow_loopback = allow_loopback
         self._streaks: dict[str, int] = {}
-        """By node: how many answers in a row contradict what is held of it."""
+        """Number of probes in a row that contradict the condition of the node, by node."""
 
     async def run(self) -> None:
-        """Ask all of them, wait, and begin again."""
+        """Probe all nodes at an interval; runs until cancelled."""
         while True:
             await asyncio.sleep(self._settings.probe_interval_s)
             try:
@@ -54,7 +54,7 @@ class HealthProbes:
                 log.warning("what probes say waits for the store", error=str(error))
 
     async def ask_all(self) -> None:
-        """Ask every node that advertises an address once."""
+        """Probe every node that advertises an address once, and commit the results."""
         nodes = [each for each in self._state.nodes.values() if _is_asked(each)]
         self._streaks = {
             node.id: self._streaks[node.id] for node in nodes if node.id in self._streaks
@@ -100,7 +100,7 @@ def _is_asked(node: Node) -> bool:
 
 
 def probes_loopback(settings: Settings) -> bool:
-    """Whether a node's health endpoint may be on this very machine."""
+    """Return whether a node's health endpoint may be on the master's own machine."""
     if settings.health.probe_loopback is not None:
         return settings.health.probe_loopback
     return settings.server.host in {"127.0.0.1", "::1", "localhost"}

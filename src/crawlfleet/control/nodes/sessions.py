@@ -1,8 +1,8 @@
-"""Nodes and their sessions: coming, staying alive, being told what to do, and leaving.
+"""Nodes and their sessions: registration, heartbeats, changes, and orders to nodes.
 
 A session is the node's right to hold leases. It ends when the node registers anew, leaves, is
-drained empty, or falls silent; with it end all its executions, and their tasks go back to the
-queue. The master's clock alone decides; what the node says under an ended session is stale.
+drained empty, or falls silent; all its executions end with it, and their tasks go back to the
+queue. The master's clock alone decides; reports of a node under an ended session are stale.
 """
 
 import asyncio
@@ -52,14 +52,14 @@ from crawlfleet.views.distribution import DEVICE_ID
 
 DEFAULT_SLOTS: Final = 4.0
 BEATS_TOGETHER_S: Final = 0.15
-"""Heartbeats of so long share a commit: a node does not wait for the answer with anything."""
+"""Heartbeats within this time share a commit: nothing on a node waits for the reply."""
 BEATS_TOGETHER: Final = 10
-"""Where so many wait the commit does not: in a large fleet each waits for a moment only."""
+"""The shared commit starts early once so many heartbeats wait, as they do in a large fleet."""
 ANEW: Final = "the node registered anew"
 
 
 class Nodes:
-    """Registers nodes, keeps their sessions, and carries out what people order about them."""
+    """Registers nodes, keeps their sessions, and changes their labels and descriptions."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class Nodes:
         self._beats = SharedCommit(state, within_s=BEATS_TOGETHER_S, enough=BEATS_TOGETHER)
 
     async def register(self, registration: Registration, *, by: Principal) -> Registered:
-        """Make or welcome back a node, and open a new session for it; its old one ends.
+        """Create the node or take it back, and open a new session for it; its old session ends.
 
-        Raises `InvalidRequest`, or `Refused` for a node that claims to be another, or to belong
-        elsewhere than its join token says.
+        Raises `InvalidRequest`, or `Refused` for a node that claims the id of another, or another
+        cluster than that of its join token.
         """
         registration = self._placed(registration, by)
         if registration.cluster_id not in self._state.clusters:
@@ -104,7 +104,9 @@ class Nodes:
     async def _register(
         self, registration: Registration, by: Principal, *, joins: bool
     ) -> Registered:
-        """As `register`; with `joins` a use of the join token is counted in the same commit."""
+        """Register as `register` does; with `joins`, the same commit counts a use of the join
+        token.
+        """
 
         async def decide() -> tuple[tuple[Registered, Session | None], Change]:
             shown = self._shown(by) if joins else None
@@ -177,7 +179,7 @@ class Nodes:
         return registered, earlier, change
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
-        """Move the session's deadline; the reply carries orders and what the node has lost."""
+        """Extend the session; the reply carries orders, and the tasks that the node has lost."""
         accept(heartbeat_problems(heartbeat))
         now = self._system.now()
         node = await self.find(node_id)
@@ -243,7 +245,7 @@ class Nodes:
         return is_known
 
     async def _terms_for(self, node: Node, heartbeat: Heartbeat) -> NodeTerms:
-        """What the node is to work by: never what is older than what another master told it."""
+        """Return the terms for the node, never older than those that another master sent it."""
         terms = self._terms.of(node.cluster_id)
         if (heartbeat.configuration_version or 0) > terms.version:
             await self._state.refresh.clusters()
@@ -251,7 +253,7 @@ class Nodes:
         return terms
 
     def _lost(self, session_id: str, heartbeat: Heartbeat) -> tuple[str, ...]:
-        """What the node says it does, and should not."""
+        """Return the tasks that the node reports as active but does not own."""
         leases = self._state.session_executions(session_id)
         owned = {lease.task.id for lease in leases if lease.owns}
         return tuple(id for id in heartbeat.active_tasks if id not in owned)
@@ -270,7 +272,7 @@ class Nodes:
         return self.get(node_id)
 
     def known_as(self, name: str) -> Node | None:
-        """The node with this id, or that gave itself this one; of several the first that did."""
+        """Return the node with this id, else the first that labelled itself with it, or `None`."""
         nodes = self._state.nodes
         if name in nodes:
             return nodes[name]
@@ -278,14 +280,14 @@ class Nodes:
         return next(named, None)
 
     async def present(self, node_id: str) -> Node:
-        """The node as the store has it: another master may just have changed it."""
+        """Return the node as it is in the store: another master may just have changed it."""
         await self._state.refresh.nodes([node_id])
         return self.get(node_id)
 
     async def change(
         self, node_id: str, request: NodeChangeRequest, *, by: str, version: int | None = None
     ) -> Node:
-        """Set or remove labels, and describe the node; what is said here outlasts its restarts.
+        """Set or remove labels, and describe the node; these changes outlast its restarts.
 
         Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
         """
@@ -324,12 +326,12 @@ class Nodes:
         return node, token
 
     def _shown(self, by: Principal) -> ApiKey | None:
-        """The join token that the caller showed, if its uses are counted."""
+        """Return the join token that the caller used, if its uses are counted."""
         key = self._state.keyring.keys.get(by.key_id or "")
         return None if key is None or key.max_uses is None else key
 
     def _placed(self, registration: Registration, by: Principal) -> Registration:
-        """The registration in the cluster that the node's join token is bound to, if it is."""
+        """Return the registration, in the cluster of the node's join token if that names one."""
         node = self._state.nodes.get(by.node_id or "")
         key = self._state.keyring.keys.get((node.joined_by if node else by.key_id) or "")
         if key is None or key.cluster_id is None:
@@ -360,7 +362,7 @@ class Nodes:
 
 
 def _use(key: ApiKey, node: Node, now: float) -> Event:
-    """Tells other masters how many uses are left."""
+    """Return the event by which other masters learn how many uses are left."""
     return Event(kind="key.used", subject=key.id, at=now, cause=f"{node.id} joined")
 
 

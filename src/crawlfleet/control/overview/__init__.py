@@ -1,1 +1,1 @@
-"""What the dashboard shows first: what needs attention, and the last hour."""
+"""Data for the first page of the dashboard: concerns that need attention, and the last hour."""

@@ -1,4 +1,4 @@
-"""Gathers what is known of the fleet for `core.attention`, which ranks it."""
+"""Gathers observations of the fleet for `core.attention`, which ranks them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,14 +17,14 @@ from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
 
 MAX_REQUIREMENTS: Final = 50
-"""Different wishes that are looked at; those of most tasks come first."""
+"""Maximum number of kinds of waiting tasks to look at; the most frequent ones come first."""
 MAX_DEAD_LETTERS: Final = 100
-"""Beyond this it is said that there are more: they are read whole, and people look often."""
+"""Dead letters are counted up to this number: the tasks are read whole, and people look often."""
 FAILURES_WITHIN_S: Final = 300.0
 
 
 class Attention:
-    """Says what ought to be looked at."""
+    """Finds the concerns that people should look at."""
 
     def __init__(
         self,
@@ -35,7 +35,9 @@ class Attention:
         rules: PlacementRules,
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`disk_free` is the free share of the disk with the master's data."""
+        """`disk_free` returns the free share of the disk with the master's data, `None` if
+        unknown.
+        """
         self._store = store
         self._state = state
         self._system = system
@@ -44,11 +46,11 @@ class Attention:
         self._disk_free = disk_free
 
     def take_figures_from(self, figures: Callable[[Task], CrawlFigures | None]) -> None:
-        """Ask `figures` what a running crawl has measured."""
+        """Register `figures`: it returns the measurements of a running crawl, or `None`."""
         self._figures = figures
 
     async def find(self, project_id: str | None = None) -> tuple[Concern, ...]:
-        """What ought to be looked at, in the fleet or among the tasks of one project."""
+        """Return the concerns of the fleet, or of the tasks of one project, in order of rank."""
         whole = project_id is None
         dead = await self._store.find_tasks(
             TaskFilter(dead=True, project_id=project_id),

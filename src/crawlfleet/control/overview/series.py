@@ -1,8 +1,8 @@
-"""How the fleet did in the last hour, for charts: kept in memory, by each master for itself.
+"""The last hour of the fleet for charts, kept in memory by each master for itself.
 
-What happened is in the tally already, second by second. Beside it only the counts of tasks are
-kept, looked up every few seconds while something changes: an idle master asks its store nothing,
-and one whose store takes long to count asks less often.
+The counters hold the happenings of each second already. This module adds the counts of tasks, read
+every few seconds while something changes: an idle master sends its store no queries, and one whose
+store takes long to count reads less often.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from crawlfleet.ports.system import System
 STEP_S: Final = 5.0
 KEPT_S: Final = 3600.0
 MIN_IDLE: Final = 50.0
-"""Counting may take one part in so many of the time."""
+"""The pause after counting, as a multiple of the time that counting took."""
 
 
 class TimelineSample(NamedTuple):
-    """What there was at an instant, and stayed so until the next look."""
+    """Counts at an instant; they hold until the next sample."""
 
     at: float
     tasks: dict[str, dict[str, int]]
-    """By project and state."""
+    """Number of tasks by project and state."""
     oldest: float | None
-    """When the task was made that has been ready for the longest time."""
+    """Creation time of the task that has been ready for the longest time; `None` without one."""
 
 
 class Timeline:
-    """Remembers, and draws a line from it."""
+    """Samples the counts of tasks, and builds series of points from them."""
 
     def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class Timeline:
         self._seen: tuple[float, int] | None = None
 
     async def run(self) -> None:
-        """Look every few seconds, for ever."""
+        """Take a sample every few seconds; runs until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             begun = loop.time()
@@ -55,7 +55,7 @@ class Timeline:
             await asyncio.sleep(max(STEP_S, (loop.time() - begun) * MIN_IDLE))
 
     async def look(self) -> None:
-        """Remember how many tasks there are, if that may have changed."""
+        """Record the counts of tasks, if they may have changed since the last sample."""
         state = self._state
         now = (state.counters.commit_changes.sum, state.position.newest)
         if now == self._seen:
@@ -69,7 +69,9 @@ class Timeline:
         self._looks.append(TimelineSample(self._system.now(), tasks, state.queue.longest_ready()))
 
     def points(self, seconds: float, *, project_id: str | None = None) -> Series:
-        """The last so many seconds, an hour at most; of the fleet, or of one project."""
+        """Return the series of the last so many seconds, an hour at most; of the fleet, or a
+        project.
+        """
         now, tally = self._system.now(), self._state.counters
         end = (now // STEP_S) * STEP_S
         begin = max(end - min(seconds, KEPT_S), (tally.since // STEP_S) * STEP_S)

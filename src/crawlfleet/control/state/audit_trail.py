@@ -1,7 +1,8 @@
-"""Who changed what: signs the commits of a request, and reads what was signed.
+"""Audit: signs the commits of a request with its caller, and reads the audit log.
 
-The trail of a request is a context variable, set by whoever lets the request in and read by
-`FleetState.commit` alone. So no service can forget it, and what happens by itself is not signed.
+The trail of a request is a context variable, set where the request is authenticated and read by
+`FleetState.commit` alone. So no service can forget it, and commits of the master itself are not
+signed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +19,14 @@ from crawlfleet.ports.system import System
 
 
 class AuditTrail:
-    """What one request has changed so far: one entry, however many commits it takes."""
+    """The changes of one request so far: one audit entry, however many commits it takes."""
 
     def __init__(self, entry: AuditEntry) -> None:
         self._entry = entry
-        """Its id and time are set when there is something to sign."""
+        """Entry of the request; its id and time are set when the first change is signed."""
 
     def sign(self, changes: Sequence[Change], system: System) -> list[Change]:
-        """The changes as this request's; those that are made count, the others do not."""
+        """Return the changes with this request's entry; it counts those that the store accepts."""
         if not self._entry.id:
             # As exact as it is shown, so that whoever asks for what they saw finds it.
             now = round(system.now(), 6)
@@ -34,7 +35,7 @@ class AuditTrail:
         return [msgspec.structs.replace(change, audit=self._entry) for change in changes]
 
     def note(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
-        """Go on from what was made of the changes that were signed."""
+        """Continue the entry with those of the signed changes that the store accepted."""
         signed = Signed()
         for change, refusal in zip(changes, refusals, strict=True):
             if refusal is None:
@@ -49,7 +50,7 @@ current_trail = _current.get
 
 @contextmanager
 def leaving(trail: AuditTrail) -> Iterator[None]:
-    """Sign all that is committed within this block."""
+    """Sign all commits within this block."""
     before = _current.set(trail)
     try:
         yield
@@ -66,7 +67,7 @@ class AuditLog:
     async def find(
         self, filter: AuditFilter, *, after: str | None, limit: int
     ) -> tuple[list[AuditEntry], str | None]:
-        """A page of entries, newest first, and where the next one begins."""
+        """Return a page of entries, newest first, and where the next page begins."""
         found = await self._store.audit(filter, after=after, limit=limit + 1)
         page = found[:limit]
         return page, page[-1].id if len(found) > limit else None

@@ -1,9 +1,8 @@
-"""How much may lie ready at nodes beyond their slots. Nothing of this is stored.
+"""Backlogs: how many executions may be queued on a node in addition to its slots. In memory only.
 
-A node that finishes thousands of short executions a second says how many it wants to have ready.
-While the ends of some are being recorded, as many more may lie there: the next work is planned
-while the disk is busy with those ends, and is recorded right behind them. Where nothing may lie
-ready, an execution keeps its place until its end is recorded.
+A node that finishes thousands of short executions a second asks for a backlog. While results of the
+node are being committed, as many more executions may be queued: so planning and disk overlap. On a
+node without a backlog, an execution keeps its slot until its end is committed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,24 +14,26 @@ from crawlfleet.model.task import LIVE_EXECUTION
 
 
 class Backlogs:
-    """What the nodes of a fleet may have ready, which the fleet is told."""
+    """The backlogs of the fleet's nodes, passed on to the fleet for its plans."""
 
     def __init__(self, fleet: Fleet, *, wake_dispatch: Callable[[], None]) -> None:
         self._fleet = fleet
         self._wake_dispatch = wake_dispatch
         self._allowed: dict[str, int] = {}
         self._ending: dict[str, int] = {}
-        """How many executions of a node are being recorded as ended."""
+        """Number of executions of a node whose ends are being committed, by node."""
 
     def allow(self, node_id: str, executions: int) -> None:
-        """Let so many executions lie ready at a node."""
+        """Let so many executions be queued on a node beyond its slots."""
         if self._allowed.get(node_id, 0) != executions:
             self._allowed[node_id] = executions
             self.renew(node_id)
             self._wake_dispatch()
 
     def renew(self, node_id: str) -> None:
-        """Tell the fleet, which may have got to know the node, or its slots, just now."""
+        """Pass a node's backlog on to the fleet, which may have learned of the node or its slots
+        now.
+        """
         if node_id not in self._fleet:
             return
         allowed = self._allowed.get(node_id, 0) if self._fleet.capacity(node_id).slots else 0
@@ -41,7 +42,9 @@ class Backlogs:
 
     @contextmanager
     def ending(self, node_id: str, changes: Sequence[Change]) -> Iterator[None]:
-        """While they are recorded: what ends at the node with these changes makes room already."""
+        """Enlarge the node's backlog by the executions that these changes end, during the
+        commit.
+        """
         ends = 0
         if self._allowed.get(node_id):
             executions = (each for change in changes for each in change.executions)

@@ -1,6 +1,6 @@
-"""Counts of what the master did since it started: fed by whole commits, read by whoever looks.
+"""Counters of the master's work since it started: fed by whole commits, read for metrics and views.
 
-Numbers here are for watching, and begin anew with the process; the truth is in the store.
+They are for monitoring only and begin anew with the process; the truth is in the store.
 """
 
 from bisect import bisect_left
@@ -33,7 +33,7 @@ SIZES: Final[Sequence[float]] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000,
 
 
 class Happening(StrEnum):
-    """What is counted about tasks."""
+    """Kinds of events that are counted about tasks."""
 
     SUBMITTED = "submitted"
     ASSIGNED = "assigned"
@@ -51,12 +51,12 @@ _ENDS: Final[Mapping[TaskStatus, Happening]] = {
 
 
 class Distribution:
-    """How often a value fell between which bounds."""
+    """Histogram of a value: how often it fell between two bounds, and its sum."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        """Up to each bound and above the one before it; the last has no bound."""
+        """Counts of values up to each bound and above the one before it; the last has no bound."""
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
@@ -65,7 +65,7 @@ class Distribution:
 
 
 class NodeWork:
-    """What a node has done since somebody last asked."""
+    """Sums over the executions that a node has ended since they were last read."""
 
     __slots__ = ("begun", "ended", "errors", "seconds", "waited_s")
 
@@ -74,7 +74,7 @@ class NodeWork:
         self.seconds = self.waited_s = 0.0
 
     def count(self, execution: Execution) -> None:
-        """Take an execution that has ended into account."""
+        """Add an execution that has ended."""
         begun = execution.running_at or execution.start_time
         self.ended += 1
         self.errors += execution.error is not None
@@ -85,9 +85,9 @@ class NodeWork:
 
 
 Happened = Counter[tuple[str, Happening]]
-"""By project and what happened."""
+"""Counts by project and happening."""
 Failed = Counter[tuple[str, ErrorClass]]
-"""By project and the class of the error."""
+"""Counts of failures by project and class of error."""
 
 
 class Counters:
@@ -99,7 +99,7 @@ class Counters:
         self.failures: Counter[ErrorClass] = Counter()
         """Attempts that did not succeed, whether or not they were tried again."""
         self.verdicts: Counter[Verdict] = Counter()
-        """Of tasks with expectations that ended."""
+        """Counts of verdicts on ended tasks with expectations."""
         self.commit_s = Distribution(DURATIONS_S)
         self.commit_changes = Distribution(SIZES)
         self.dispatch_s = Distribution(DURATIONS_S)
@@ -107,7 +107,7 @@ class Counters:
         self._seconds: deque[tuple[int, Happened, Failed]] = deque()
 
     def count(self, changes: Iterable[Change], *, at: float) -> None:
-        """Take the changes of a commit into account."""
+        """Count the changes of a commit."""
         happened: Happened = Counter()
         failed: Failed = Counter()
         for change in changes:
@@ -146,15 +146,15 @@ class Counters:
         work.count(execution)
 
     def take_work(self, node_id: str) -> NodeWork:
-        """What a node has done since the last call."""
+        """Return the sums of a node's work since the last call, and begin anew."""
         return self._work.pop(node_id, None) or NodeWork()
 
     def within(
         self, seconds: float, *, now: float, project_id: str | None = None
     ) -> tuple[Counter[Happening], Counter[ErrorClass]]:
-        """What happened in the last so many seconds, an hour at most, and what failed.
+        """Return the happenings and failures of the last so many seconds, an hour at most.
 
-        In one project, or in all of them.
+        Counts one project, or all of them.
         """
         happened: Counter[Happening] = Counter()
         failed: Counter[ErrorClass] = Counter()
@@ -170,14 +170,16 @@ class Counters:
         return happened, failed
 
     def seconds(self, after: float) -> Iterator[tuple[int, Happened, Failed]]:
-        """What happened in each second after that, newest first; seconds without are left out."""
+        """Yield the counts of each second from `after` on, newest first; seconds without any are
+        left out.
+        """
         for each in reversed(self._seconds):
             if each[0] < after:
                 return
             yield each
 
     def note_pages(self, project_id: str, pages: int, *, at: float) -> None:
-        """Crawls of a project have read so many more pages."""
+        """Count pages that crawls of a project have read."""
         self._remember(int(at), Counter({(project_id, Happening.PAGE): pages}), Counter())
 
     def _remember(self, second: int, happened: Happened, failed: Failed) -> None:

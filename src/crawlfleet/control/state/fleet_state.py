@@ -1,9 +1,9 @@
-"""What the master holds in memory: the store's living part, and the only way to change it.
+"""The master's copy of the live part of the store, and the only way to change it.
 
-Every service commits through `FleetState.commit`. What the store accepted is applied to the copy
-in the same order, and those who wait for such a change are woken; what it refused changes
-nothing here either. After a commit whose outcome is unknown the copy is loaded anew, so the
-store stays the only truth. Nothing finished is kept: memory grows with the work that is alive.
+Every service commits through `FleetState.commit`. Changes that the store accepts are applied to the
+copy in the same order, and wake those that wait for them; a refused change changes nothing here
+either. After a commit with an unknown outcome the copy is loaded anew, so the store stays the only
+truth. Nothing finished is kept: memory grows with the work that is alive.
 """
 
 import asyncio
@@ -51,14 +51,14 @@ log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
 VERIFY_WITHIN_S: Final = 2.0
 MAX_DECISIONS: Final = 8
-"""How often a change is decided anew because somebody else was faster."""
+"""Maximum number of times that a change is decided while other commits come first."""
 
 Answer = TypeVar("Answer")
 Commit = Callable[[Sequence[Change]], Awaitable[list[Refusal | None]]]
 
 
 class FleetState:
-    """The living part of the store, indexed for the services."""
+    """The live part of the store in memory, indexed for the services."""
 
     def __init__(self, *, store: Store, system: System, settings: Settings | None = None) -> None:
         settings = settings or Settings()
@@ -77,11 +77,11 @@ class FleetState:
         self.gate = RetryGate(settings.recovery, settings.breakers)
         self.epoch = 0
         self._doubted = ""
-        """Why the copy is loaded anew."""
+        """Reason for loading the copy anew."""
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
         self.recent_events = RecentEvents()
         self.assigning = asyncio.Lock()
-        """Held from looking at what is free until it is taken: by one at a time."""
+        """Lock held from reading the free capacity until it is assigned."""
         self.indexes: list[Index] = []
         """Rows of features that are held in memory beside those of the kernel."""
         self._clear()
@@ -104,7 +104,9 @@ class FleetState:
         """Live executions by id, each with the newest known state of its task."""
         self._by_session: dict[str, dict[str, None]] = {}
         self._versions: dict[str, int] = {}
-        """Of the tasks that have not ended: what was read from the store may be older."""
+        """Newest known version of each task that has not ended: rows read from the store may be
+        older.
+        """
         self.time_limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.nodes_due = NodesDue(wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
@@ -112,9 +114,9 @@ class FleetState:
             index.clear()
 
     async def load(self) -> None:
-        """Read the living part of the store; the copy is replaced in one step at the end.
+        """Read the live part of the store; the copy is replaced in one step at the end.
 
-        What others commit meanwhile may be in it or not; it is behind the position.
+        Commits of other masters meanwhile may be in it or not; they are behind the position.
         """
         store = self._store
         await store.verify()
@@ -153,7 +155,7 @@ class FleetState:
         self.signals.wake_all(sessions=self.sessions)
 
     async def recover(self) -> None:
-        """For ever: when a commit ended in the unknown, load the copy anew and go on."""
+        """Load the copy anew after a commit with an unknown outcome; runs until cancelled."""
         complained = ""
         while True:
             await self.signals.doubt.wait()
@@ -173,7 +175,7 @@ class FleetState:
                 await asyncio.sleep(RELOAD_PAUSE_S)
 
     async def trouble(self) -> str:
-        """Why nothing can be committed now, and what to do about it; empty when all is well."""
+        """Return why nothing can be committed now, and what to do about it; "" when all is well."""
         if not self.signals.doubt.is_set():
             try:
                 async with asyncio.timeout(VERIFY_WITHIN_S):
@@ -190,12 +192,12 @@ class FleetState:
     async def commit(
         self, changes: Sequence[Change], *, room_at: str | None = None
     ) -> list[Refusal | None]:
-        """Make the changes that fit, each whole, in one transaction; apply those to the copy.
+        """Commit the changes that fit, each whole, in one transaction; apply those to the copy.
 
-        What ends with them at the node `room_at` makes room in its backlog at once.
-        Where somebody else was faster the copy is brought up to date, so that the caller can
-        decide anew.
-        Raises `StoreUnavailable` when the outcome is unknown, and until that has been cleared up.
+        Executions that the changes end on the node `room_at` enlarge its backlog at once. Where
+        another commit came first the copy is brought up to date, so that the caller can decide
+        anew. Raises `StoreUnavailable` when the outcome is unknown, and until the copy was loaded
+        anew.
         """
         if not changes:
             return []
@@ -223,7 +225,7 @@ class FleetState:
         return refusals
 
     async def commit_as_leader(self, changes: Sequence[Change]) -> list[Refusal | None]:
-        """Commit changes that only the master that leads may make; otherwise as `commit`.
+        """Commit as `commit` does, but only if this master is the leader when the store decides.
 
         Raises `LeadershipLost` when another master leads by now.
         """
@@ -245,9 +247,9 @@ class FleetState:
     ) -> Answer:
         """Commit the change that `decide` returns, and return the answer that comes with it.
 
-        Where somebody else was faster, `decide` is called again on what is there by then; without
-        a change its answer is returned at once. `on_refusal` is called with each refusal, and may
-        raise what deciding anew cannot mend. Raises `Conflict` for `id` after `MAX_DECISIONS`.
+        Where another commit came first, `decide` is called again on the new state; without a change
+        its answer is returned at once. `on_refusal` is called with each refusal, and may raise
+        where deciding anew cannot help. Raises `Conflict` for `id` after `MAX_DECISIONS`.
         """
         commit = self.commit_as_leader if as_leader else self.commit
         for _ in range(MAX_DECISIONS):
@@ -269,11 +271,11 @@ class FleetState:
         is_settled: Callable[[Sequence[Change], Sequence[Refusal | None]], bool] | None = None,
         commit: Commit | None = None,
     ) -> bool:
-        """Commit the changes that `decide` returns, and have it decide anew until all is settled.
+        """Commit the changes that `decide` returns, and call it again until all is settled.
 
-        All is settled when nothing was refused, unless `is_settled` says otherwise of the changes
-        and their refusals. Returns whether that is so after at most `MAX_DECISIONS`. `commit` is
-        how the changes are committed.
+        All is settled when nothing was refused, or when `is_settled` returns so for the changes and
+        their refusals. Returns `False` if that is not so after `MAX_DECISIONS`. `commit` replaces
+        the method that commits.
         """
         commit = commit or self.commit
         for _ in range(MAX_DECISIONS):
@@ -293,7 +295,9 @@ class FleetState:
             await asyncio.wait([*self._under_way])
 
     def reload(self, why: str) -> StoreUnavailable:
-        """The copy contradicts the store: have it loaded anew; the error to raise meanwhile."""
+        """Have the copy loaded anew, which contradicts the store; returns the error to raise
+        meanwhile.
+        """
         log.error("memory contradicts the store, loading it anew", why=why)
         self._begin_doubt(why)
         return StoreUnavailable(f"{why}; the state is being read again, try again soon")
@@ -334,7 +338,7 @@ class FleetState:
         return list(committed.refusals)
 
     async def ready_tasks(self, ids: Sequence[str]) -> list[Task]:
-        """The tasks that exist among `ids`, from memory where it has them."""
+        """Return the tasks that exist among `ids`, from memory where it has them."""
         known = self.pending.remembered(ids)
         missing = [id for id in ids if id not in known]
         if missing:
@@ -346,7 +350,7 @@ class FleetState:
     ) -> None:
         """Put a task that another master changed into the copy, with its live executions.
 
-        Of `ended`, those of the task that the copy still holds are let go.
+        Executions in `ended` that the copy still holds for the task are dropped.
         """
         self.tracker.add((id, *(each.id for each in live)))
         for execution_id in ended:
@@ -372,7 +376,7 @@ class FleetState:
         return self.leases.get(task.execution_id) if task.execution_id else None
 
     async def release_delayed(self, now: float) -> int:
-        """Put the tasks whose time has come into the queue; returns how many."""
+        """Put delayed tasks that have become due into the queue; returns how many."""
         due = self.delays.take_due(now)
         try:
             await self.refresh_tasks([id for _, id in due])
@@ -383,11 +387,11 @@ class FleetState:
         return len(due)
 
     async def release_held(self, now: float) -> None:
-        """Put the tasks into the queue that had to wait, and need not any more."""
+        """Put held tasks that may go now into the queue."""
         await self.refresh_tasks(self.gate.due(now))
 
     async def refresh_tasks(self, task_ids: Sequence[str]) -> None:
-        """Take the store's word for these tasks, unless memory knows something newer."""
+        """Read these tasks from the store into the copy, unless the copy is newer."""
         if not task_ids:
             return
         found = await self._store.tasks(task_ids)
@@ -401,11 +405,11 @@ class FleetState:
         self._versions.pop(task_id, None)
 
     def orphaned_sessions(self) -> list[str]:
-        """Sessions that have ended while executions of theirs are still alive."""
+        """Return the ids of sessions that have ended while executions of theirs are still live."""
         return [id for id in self._by_session if id not in self.sessions]
 
     def take(self, change: Change) -> None:
-        """Put rows that are in the store into the copy, where they are newer."""
+        """Put rows that were read from the store into the copy, where they are newer."""
         self._take(change)
         self._holdings.settle()
 

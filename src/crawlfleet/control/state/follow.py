@@ -1,8 +1,8 @@
-"""Keeps the copy true while other masters commit too: reads their events, and what those name.
+"""Follows other masters: reads their events, and then the rows that those name, into the copy.
 
-Woken by the store when somebody else has committed; a single master never is. Each event names
-what changed, and that is read anew. Only heartbeats make no event: sessions that are not heard
-of here are looked up now and then.
+The store wakes it when another master has committed; a single master is never woken. Each event
+names the rows that changed, and these are read anew. Heartbeats alone make no event: sessions whose
+nodes do not speak to this master are read now and then.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 PORTION: Final = 1000
 MAX_BEHIND: Final = 20_000
-"""Beyond that loading the living part anew is quicker than reading what became of it."""
+"""Beyond so many events, loading the copy anew is quicker than reading the changed rows."""
 PAUSE_S: Final = 0.01
-"""What is committed within it is read together."""
+"""Pause before the next read, so that commits within it are read together."""
 LOOK_EVERY_S: Final = 1.0
-"""However often somebody comes with a key that is not known."""
+"""Least pause between two reads for unknown keys, however often callers show such keys."""
 
 
 class MasterFollower:
@@ -45,7 +45,7 @@ class MasterFollower:
         self._turn = asyncio.Lock()
 
     async def run(self) -> None:
-        """Follow; where there is nobody else, do nothing for ever."""
+        """Follow the store until cancelled; with a store for one master, do nothing."""
         async with asyncio.TaskGroup() as group:
             keeping_up = group.create_task(self._keep_up(), name="keep up")
             looking = group.create_task(self._look_around(), name="look around")
@@ -61,13 +61,13 @@ class MasterFollower:
         await asyncio.Event().wait()
 
     async def catch_up(self) -> None:
-        """Take in everything that was committed before this call."""
+        """Read all events that were committed before this call."""
         newest = (await self._store.commit([])).last_seq
         self._told = max(self._told, newest)
         await self._read_up_to(newest)
 
     async def look(self) -> None:
-        """Catch up for somebody who claims what is not known here; once a second at most."""
+        """Catch up because a caller shows an unknown key; once a second at most."""
         now = asyncio.get_running_loop().time()
         if not self._alone and now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
@@ -138,9 +138,11 @@ class MasterFollower:
         await refresh.tasks(tasks, executions)
 
     async def _look_around(self) -> None:
-        """What changes without an event: time passes, and heartbeats come in elsewhere.
+        """Read at an interval the changes that make no event: heartbeats at other masters, and
+        time.
 
-        Of the sessions that are not heard here the deadlines come nearer.
+        Without that, the deadlines of sessions whose heartbeats go to other masters would pass
+        here.
         """
         while True:
             await asyncio.sleep(self._terms.shortest_interval_s())
@@ -153,7 +155,7 @@ class MasterFollower:
                 log.warning("following waits for the store", error=str(error))
 
     def _is_due(self, session: Session, now: float) -> bool:
-        """Whether a session should have been heard of again, if its node spoke to this master."""
+        """Return whether a heartbeat of the session is overdue at this master."""
         node = self._state.nodes.get(session.node_id)
         terms = self._terms.of(node.cluster_id if node else "")
         heard_at = session.deadline - (session.timeout_s or terms.session_timeout_s)

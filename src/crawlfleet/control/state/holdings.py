@@ -1,7 +1,7 @@
-"""Books what leases take from their projects and give back: once for all in a row that are alike.
+"""Books the resources of leases to their projects: once for several alike in a row.
 
-Hundreds of leases come and go in one commit, nearly all of one project and with the same demand:
-to book each would cost the master more than to keep the lease itself.
+Hundreds of leases come and go in one commit, nearly all of one project and with the same demand: to
+book each would cost the master more than to keep the lease itself.
 """
 
 from crawlfleet.control.state.retry_gate import RetryBudgets
@@ -10,12 +10,13 @@ from crawlfleet.core.tasks.lease import Lease
 from crawlfleet.model.resources import Resources
 
 Entry = tuple[str, Resources, bool, float | None]
-"""What leases in a row have in common: their project, what each holds, whether they come or go, and
-when those were given away that are first attempts."""
+"""Common features of leases in a row: their project, the resources of each, whether they come or
+go, and the start time of first attempts.
+"""
 
 
 class Holdings:
-    """Whoever notes something settles before others look."""
+    """Collects leases that come and go; callers `settle` before the books are read."""
 
     def __init__(self, tenancy: Tenancy, budgets: RetryBudgets) -> None:
         self._tenancy = tenancy
@@ -24,17 +25,17 @@ class Holdings:
         self._times = 0
 
     def take(self, lease: Lease) -> None:
-        """A lease has come."""
+        """Note a new lease."""
         execution = lease.execution
         first_at = None if execution.retry_count else execution.start_time
         self._note((lease.task.project_id, execution.reserved, True, first_at))
 
     def give_back(self, lease: Lease) -> None:
-        """A lease that had come has gone."""
+        """Note that a lease has ended."""
         self._note((lease.task.project_id, lease.execution.reserved, False, None))
 
     def settle(self) -> None:
-        """Book what was noted. May be called twice."""
+        """Book the noted leases. May be called twice."""
         entry, times = self._entry, self._times
         self._entry, self._times = None, 0
         if entry is None:

@@ -1,37 +1,39 @@
-"""How much of the event log is in the master's copy: its own commits, and what others committed.
+"""The part of the event log that is in the master's copy: its own commits, and others it read.
 
-Numbers are given without gaps, so that whatever is not its own was somebody else's.
+Events are numbered without gaps, so an event that is not its own was written by another master.
 """
 
 
 class LogPosition:
-    """All events up to `through` are in the copy; of those beyond, some are its own."""
+    """All events up to `through` are in the copy, and some of this master's own beyond it."""
 
     def __init__(self) -> None:
         self.through = 0
         self.newest = 0
-        """The highest number that is known of."""
+        """Highest number of an event that this master knows of."""
         self._own: list[tuple[int, int]] = []
-        """Spans of its own events beyond a gap: after which number, up to which."""
+        """Spans of own events beyond a gap: the number before the first, and that of the last."""
 
     def begin(self, seq: int) -> None:
-        """The copy was loaded when this was the newest event; what came later may be missing."""
+        """Start from a copy that was loaded when this was the newest event; later ones may be
+        missing.
+        """
         self.through = seq
         self.newest = max(self.newest, seq)
         self._join()
 
     def hear(self, seq: int) -> None:
-        """Somebody else has written events up to this one."""
+        """Note that another master has written events up to this one."""
         self.newest = max(self.newest, seq)
 
     def reach(self, seq: int) -> None:
-        """All events up to this one are in the copy."""
+        """Note that all events up to this one are in the copy."""
         self.through = max(self.through, seq)
         self.newest = max(self.newest, seq)
         self._join()
 
     def add_own(self, after: int, upto: int) -> None:
-        """Events that this master wrote itself, and has in the copy."""
+        """Note events that this master wrote itself, and has in the copy."""
         self.newest = max(self.newest, upto)
         if after <= self.through:
             self.through = max(self.through, upto)
@@ -43,7 +45,7 @@ class LogPosition:
             self._own.append((after, upto))
 
     def is_own(self, seq: int) -> bool:
-        """Whether this master wrote the event, beyond `through`."""
+        """Return whether this master wrote the event, of those beyond `through`."""
         return any(after < seq <= upto for after, upto in self._own)
 
     def _join(self) -> None:

@@ -1,7 +1,7 @@
-"""What the nodes of each cluster are told to work by, and how long they are waited for.
+"""Terms of the nodes of each cluster: heartbeat interval, session timeout, log level and slots.
 
-A node that was told a shorter time-out may not have heard of it: until it says that it works by
-the new one, the master waits as long as the node may believe that it may go on.
+A node may not have received a shorter timeout yet: until it reports that it uses the new one, the
+master waits as long as the node may believe that it may go on.
 """
 
 import msgspec
@@ -15,14 +15,14 @@ from crawlfleet.model.wire.node_protocol import Heartbeat
 
 
 class ClusterTerms:
-    """The settings of clusters, filled up by the fleet's."""
+    """The settings of clusters, with the fleet's where a cluster has none."""
 
     def __init__(self, *, state: FleetState, settings: SessionSettings) -> None:
         self._state = state
         self._settings = settings
 
     def of(self, cluster_id: str) -> NodeTerms:
-        """What a node of the cluster is told."""
+        """Return the terms for nodes of the cluster; the fleet's for an unknown cluster."""
         cluster = self._state.clusters.get(cluster_id)
         settings = cluster.configuration if cluster else ClusterSettings()
         return NodeTerms(
@@ -34,7 +34,7 @@ class ClusterTerms:
         )
 
     def shortest_interval_s(self) -> float:
-        """How often the nodes of the most talkative cluster say that they are alive."""
+        """Return the shortest heartbeat interval among all clusters."""
         intervals = (
             interval_of(cluster.configuration, self._settings)
             for cluster in self._state.clusters.values()
@@ -42,7 +42,7 @@ class ClusterTerms:
         return min([self._settings.heartbeat_interval_s, *intervals])
 
     def longest_timeout_s(self) -> float:
-        """How long it takes until every node that is alive has been heard."""
+        """Return the longest session timeout: every live node sends a heartbeat within it."""
         timeouts = (
             timeout_of(cluster.configuration, self._settings)
             for cluster in self._state.clusters.values()
@@ -53,7 +53,7 @@ class ClusterTerms:
 def renewed(
     session: Session, heartbeat: Heartbeat, terms: NodeTerms, *, now: float
 ) -> Session | None:
-    """The session after a heartbeat; `None` for a late copy of one that was heard before."""
+    """Return the session after a heartbeat; `None` for a late copy of an earlier heartbeat."""
     number, believed = heartbeat.number, heartbeat.session_timeout_s
     if number is not None and number <= session.beat:
         return None
@@ -77,9 +77,9 @@ def renewed(
 
 
 def news(terms: NodeTerms, heartbeat: Heartbeat) -> NodeTerms | None:
-    """What the node has to be told, if it does not work by it yet.
+    """Return the terms to send to a node; `None` if it uses them already.
 
-    Nothing to one that never says what it works by: it would not understand.
+    Also `None` for a node that never reports its terms: it would not understand them.
     """
     if heartbeat.configuration_version is None and heartbeat.session_timeout_s is None:
         return None

@@ -1,6 +1,6 @@
 """The pending tasks: ready in the queue, delayed until their time, or held back by the retry gate.
 
-The newest of the ready ones are kept whole, so that dispatch need not read them from the store.
+The newest ready tasks are kept whole, so that dispatch need not read them from the store.
 """
 
 import heapq
@@ -19,17 +19,17 @@ from crawlfleet.model.task import Task, TaskStatus
 
 MAX_TASKS: Final = 30_000
 MAX_BYTES: Final = 2_000
-"""Of parameters: of larger tasks there may be few, but each would weigh more than the rest."""
+"""Maximum size of parameters to cache: a larger task would weigh more than many others."""
 
 
 class ReadyCache:
-    """Tasks by id, as long as there are not too many and they are not too large."""
+    """Ready tasks by id, as long as they are not too many or too large."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
 
     def put(self, task: Task) -> None:
-        """The newest state of a ready task; an older one is forgotten in any case."""
+        """Keep the newest state of a ready task; an older one is dropped in any case."""
         if len(self._tasks) < MAX_TASKS and len(memoryview(task.parameters)) < MAX_BYTES:
             self._tasks[task.id] = task
         else:
@@ -47,7 +47,7 @@ NOTHING_ASKED: Final[Mapping[Resources, int]] = MappingProxyType({})
 
 
 class DelayedTasks:
-    """Instants by task; a task that is put again waits for the newer one."""
+    """The instants at which tasks become ready; putting a task again replaces its instant."""
 
     def __init__(self, *, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -61,7 +61,7 @@ class DelayedTasks:
         return task_id in self.until
 
     def put(self, task: Task, until: float | None = None) -> None:
-        """Let a task wait for its time, or until another; for ever, until somebody forgets it."""
+        """Delay a task until its own time or another; with `NEVER`, until it is forgotten."""
         until = task.not_before if until is None else until
         if self.until.get(task.id) != until:
             self.until[task.id] = until
@@ -73,7 +73,7 @@ class DelayedTasks:
                 self._wake()
 
     def forget(self, task_id: str) -> None:
-        """The task waits no longer. May be called twice."""
+        """Remove a task. May be called twice."""
         self.until.pop(task_id, None)
         asked = self._asked.pop(task_id, None)
         if asked is not None:
@@ -86,15 +86,15 @@ class DelayedTasks:
                 del self._by_project[project_id]
 
     def count(self, project_id: str) -> int:
-        """How many tasks of a project wait."""
+        """Return the number of delayed and held tasks of a project."""
         return sum(self.demands(project_id).values())
 
     def demands(self, project_id: str) -> Mapping[Resources, int]:
-        """What the waiting tasks of a project will ask for, and how many for each."""
+        """Return the number of delayed and held tasks of a project for each demand."""
         return self._by_project.get(project_id, NOTHING_ASKED)
 
     def next(self) -> float | None:
-        """When the next task becomes ready."""
+        """Return when the next task becomes ready, or `None`."""
         while self._heap:
             due, task_id = self._heap[0]
             if self.until.get(task_id) == due:
@@ -103,7 +103,7 @@ class DelayedTasks:
         return None
 
     def take_due(self, now: float) -> list[tuple[float, str]]:
-        """Those whose time has come; whoever takes them sees to them, or puts them back."""
+        """Take the due entries; the caller makes their tasks ready, or puts the entries back."""
         due: list[tuple[float, str]] = []
         while (at := self.next()) is not None and at <= now:
             due.append(heapq.heappop(self._heap))
@@ -115,7 +115,7 @@ class DelayedTasks:
 
 
 class PendingTasks:
-    """Each task that is pending stands in one of them."""
+    """Each pending task is in one of the queue, the delays, and the retry gate's held tasks."""
 
     def __init__(
         self, gate: RetryGate, *, wake_dispatch: Callable[[], None], wake_timers: Callable[[], None]
@@ -128,7 +128,7 @@ class PendingTasks:
         gate.begin(wake_timers)
 
     def put(self, task: Task, now: float) -> None:
-        """A task as it is now; one that is not pending stands nowhere."""
+        """Put the newest state of a task; one that is not pending is removed."""
         if task.target is not None:
             self._gate.breakers.note(task, now)
         if task.status is not TaskStatus.PENDING:
@@ -141,7 +141,7 @@ class PendingTasks:
             self._put_ready(task)
 
     def forget(self, task_id: str) -> None:
-        """The task stands nowhere any more. May be called twice."""
+        """Remove a task. May be called twice."""
         if task_id in self.queue:
             self._ready.forget(task_id)
             self.queue.discard(task_id)
@@ -150,12 +150,14 @@ class PendingTasks:
             self.delays.forget(task_id)
 
     def remembered(self, ids: Sequence[str]) -> dict[str, Task]:
-        """Those of the ready tasks that are in memory."""
+        """Return the tasks of these ids that are ready and in memory."""
         found = ((id, self._ready.get(id)) for id in ids)
         return {id: task for id, task in found if task is not None}
 
     def hold_back(self, task: Task, now: float) -> bool:
-        """Take a ready task from the queue if it has to wait by now; whether it has."""
+        """Move a ready task to the held ones if its breaker is open now; returns whether it was
+        moved.
+        """
         if not self._gate.breakers.is_open(task) or not self._gate.holds_back(task, now):
             return False
         self._put_held(task)

@@ -1,4 +1,4 @@
-"""The events of the newest commits of this master, so that most need not be read to be carried."""
+"""The events of this master's newest commits, so that most need not be read from the store."""
 
 from typing import Final
 
@@ -10,15 +10,15 @@ REMEMBERED: Final = 20_000
 
 
 class RecentEvents:
-    """Remembers events until they are taken, or until there are too many."""
+    """Keeps events until they are taken, or until there are too many."""
 
     def __init__(self) -> None:
         self._kept: dict[int, list[Event]] = {}
-        """By the number of the first of each commit."""
+        """Events of each commit, by the number of its first event."""
         self._count = 0
 
     def keep(self, events: list[Event], last_seq: int) -> None:
-        """Remember the events of a commit, the last of which has this number."""
+        """Keep the events of a commit, the last of which has this number."""
         if self._count + len(events) > REMEMBERED:
             self._kept.clear()
             self._count = 0
@@ -26,9 +26,9 @@ class RecentEvents:
         self._count += len(events)
 
     def take(self, after: int) -> list[Event]:
-        """The events after that number, in order, as far as memory has them; each only once.
+        """Take the events after that number, in order, as far as they are in memory.
 
-        None of them when the next one is not here: then the store has it.
+        Returns none when the next one is not here: then the store has it.
         """
         events: list[Event] = []
         while (some := self._kept.pop(after + 1, None)) is not None:

@@ -1,8 +1,8 @@
-"""Reads again from the store what another master may have changed, and puts it into the copy.
+"""Reads rows again that another master may have changed, and puts them into the copy.
 
-What is read may be overtaken while it is on its way: by a commit of this master, by another
-reading, by a loading of the whole copy. Whatever was touched meanwhile is read again, so that
-the copy never takes a step back and nothing that has ended comes to life again.
+A row may change while it is read: by a commit of this master, another read, or a load of the whole
+copy. Rows that changed meanwhile are read again, so that the copy never takes a step back and
+nothing that has ended comes to life again.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ Row = TypeVar("Row", Project, Cluster, Node, Session, ApiKey)
 
 
 class ConcurrentChanges:
-    """The ids of what has changed in the copy since somebody began to read the store."""
+    """The ids of rows that have changed in the copy since a read of the store began."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
@@ -45,7 +45,7 @@ class ConcurrentChanges:
 
 
 class ChangeTracker:
-    """Notes what changes in the copy, for those who read the store meanwhile."""
+    """Records changes of the copy for reads of the store that are under way."""
 
     def __init__(self) -> None:
         self._open: list[ConcurrentChanges] = []
@@ -55,7 +55,7 @@ class ChangeTracker:
 
     @contextmanager
     def taken(self) -> Iterator[ConcurrentChanges]:
-        """What changes while the block is entered."""
+        """Record the ids of rows that change in the copy while the block is entered."""
         meanwhile = ConcurrentChanges()
         self._open.append(meanwhile)
         try:
@@ -87,7 +87,7 @@ class Refresh:
     async def tasks(
         self, task_ids: Iterable[str], execution_ids: Iterable[str] | None = None
     ) -> None:
-        """These tasks with their live executions; those of `execution_ids` may have ended.
+        """Refresh these tasks with their live executions; those of `execution_ids` may have ended.
 
         Without `execution_ids`, all that the copy has of the tasks are looked at.
         """
@@ -119,7 +119,7 @@ class Refresh:
                 del left[id]
 
     async def nodes(self, node_ids: Iterable[str]) -> None:
-        """These nodes, with their present and their last known sessions."""
+        """Refresh these nodes, with their present and their last known sessions."""
         left = dict.fromkeys(node_ids)
         for _ in range(TRIES):
             if not left:
@@ -143,7 +143,7 @@ class Refresh:
             left = {id: None for id in left if meanwhile.has(id) or id in touched}
 
     async def sessions(self, session_ids: Sequence[str]) -> None:
-        """These sessions: how long they last, or that they have ended."""
+        """Refresh the deadlines and ends of these sessions."""
         left = list(session_ids)
         for _ in range(TRIES):
             if not left:
@@ -156,24 +156,24 @@ class Refresh:
             left = [id for id in left if meanwhile.has(id)]
 
     async def keys(self) -> None:
-        """All keys of people, programs and nodes."""
+        """Refresh all keys of people, programs and nodes."""
         self._state.take(Change(rows=tuple(await self._store.find(KEYS.where()))))
 
     async def projects(self) -> None:
-        """All projects."""
+        """Refresh all projects."""
         self._state.take(Change(rows=tuple(await self._store.find(PROJECTS.where()))))
 
     async def clusters(self) -> None:
-        """All clusters."""
+        """Refresh all clusters."""
         self._state.take(Change(rows=tuple(await self._store.find(CLUSTERS.where()))))
 
     async def index(self, index: Index, ids: Sequence[str]) -> None:
-        """These rows of a feature."""
+        """Refresh these rows of a feature."""
         if ids:
             self._state.take(Change(rows=tuple(await index.read(ids))))
 
     async def refused(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
-        """What stood in the way of changes because somebody else was faster."""
+        """Refresh the rows of changes that were refused because another commit came first."""
         behind = [
             (change, refusal)
             for change, refusal in zip(changes, refusals, strict=True)
@@ -205,11 +205,11 @@ class Refresh:
         await self.tasks(tasks, executions)
 
     def timed(self, sessions: Iterable[Session], known: Mapping[str, Session]) -> list[Session]:
-        """Sessions as the store has them, with a deadline on this master's clock.
+        """Return sessions as stored, with a deadline on this master's clock.
 
-        The stored one is on the clock of whoever wrote it, which may be wrong by more than the
-        timeout. One that has moved since the last look was alive until now, and lasts for as
-        long as its node was told.
+        The stored deadline is on the clock of the master that wrote it, which may be wrong by more
+        than the timeout. A session that has moved since the last read was alive until now, and
+        lasts for the timeout that its node was sent.
         """
         return [self._timed(session, known) for session in sessions]
 
@@ -228,7 +228,7 @@ class Refresh:
 
 
 def _fits(task: Task | None, live: Sequence[Execution]) -> bool:
-    """Whether a task and its live executions were read as they were at one moment."""
+    """Return whether a task and its live executions are of one moment."""
     owners = [each.id for each in live if each.status in OWNING]
     if task is None:
         return not live
@@ -236,19 +236,19 @@ def _fits(task: Task | None, live: Sequence[Execution]) -> bool:
 
 
 def lease_of(task: Task, execution: Execution, known: Lease | None) -> Lease:
-    """An execution with the newest that is known of its task."""
+    """Return a lease of the execution with the newest known state of its task."""
     if known is not None and known.task.version > task.version:
         return Lease(known.task, execution)
     return Lease(task, execution)
 
 
 def is_newer(row: Row, known: Row | None) -> bool:
-    """Whether a row is newer than what the copy has of it."""
+    """Return whether a row is newer than the one in the copy."""
     return known is None or row.version > known.version
 
 
 def ids_of(change: Change) -> Iterator[str]:
-    """The ids of the rows that more than one master changes."""
+    """Yield the ids of a change's nodes, sessions, tasks and executions."""
     for node in change.nodes:
         yield node.id
     for session in change.sessions:

@@ -23,14 +23,14 @@ MAX_RELEASED: Final = 1000
 BREAKER: Final = "breaker "
 MAX_TARGETS: Final = 10_000
 MAX_TASKS: Final = 1_000
-"""Of one target: those whose last failure is known to be counted."""
+"""Maximum number of tasks of one target whose last failure is remembered as counted."""
 NOT_OF_TARGET: Final = frozenset({ErrorClass.LOST, ErrorClass.INVALID})
-"""Failures that took no time of the target's: the next may be let through at once."""
+"""Failures that cost the target nothing: the next task may be let through at once."""
 GIVEN_UP: Final = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
 
 
 class HeldTasks:
-    """First come, first served within each reason. A task waits for one thing at a time."""
+    """Held tasks, first come, first served within each reason. A task has one reason at a time."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, None]] = {}
@@ -43,11 +43,11 @@ class HeldTasks:
         return task_id in self._reasons
 
     def __iter__(self) -> Iterator[str]:
-        """The reasons for which something waits."""
+        """Iterate over the reasons for which tasks are held."""
         return iter([*self._lines])
 
     def put(self, reason: str, task_id: str) -> None:
-        """Let a task wait; one that waits for this already keeps its place."""
+        """Hold a task back; one that is held for this reason already keeps its place."""
         if self._reasons.get(task_id) == reason:
             return
         self.forget(task_id)
@@ -55,7 +55,7 @@ class HeldTasks:
         self._lines.setdefault(reason, {})[task_id] = None
 
     def forget(self, task_id: str) -> None:
-        """The task waits no longer. May be called twice."""
+        """Stop holding the task back. May be called twice."""
         reason = self._reasons.pop(task_id, None)
         if reason is not None:
             line = self._lines[reason]
@@ -64,19 +64,19 @@ class HeldTasks:
                 del self._lines[reason]
 
     def first(self, reason: str, number: int) -> list[str]:
-        """The first that wait for something; they stay until they are forgotten."""
+        """Return the first tasks held for a reason; they stay until they are forgotten."""
         return [*islice(self._lines.get(reason, ()), number)]
 
     def count(self, reason: str) -> int:
         return len(self._lines.get(reason, ()))
 
     def reason_of(self, task_id: str) -> str | None:
-        """What a task waits for."""
+        """Return the reason that holds a task back, or `None`."""
         return self._reasons.get(task_id)
 
 
 class RetryBudgets:
-    """Says which retries may go, and lets those wait that may not."""
+    """Retry budgets of the fleet and its projects: lets retries go, or holds them back."""
 
     def __init__(self, settings: RecoverySettings, lines: HeldTasks) -> None:
         self._is_on = settings.retry_budget
@@ -89,12 +89,12 @@ class RetryBudgets:
         self._projects: dict[str, RetryBudget] = {}
         self._lines = lines
         self._granted: set[str] = set()
-        """Let go, and not ready yet."""
+        """Retries that were let go, and are not ready yet."""
         self._looked_at = 0.0
         self._tidied_at = 0.0
 
     def count_first(self, project_id: str, now: float, times: int = 1) -> None:
-        """So many first attempts are made."""
+        """Count first attempts of a project, which make room for retries."""
         if self._is_on:
             self._fleet.count_first(now, times)
             self._of(project_id).count_first(now, times)
@@ -102,7 +102,7 @@ class RetryBudgets:
                 self._forget_idle(now)
 
     def holds_back(self, task: Task, now: float) -> str | None:
-        """What a task has to wait for that is about to become ready; nothing when it may go."""
+        """Return the reason that holds a retry back; `None` if it may go, which uses up budget."""
         # Who was lost with its node failed at nothing: its retries are bounded otherwise.
         lost = task.error is not None and task.error.error_class is ErrorClass.LOST
         if not self._is_on or not task.retry_count or lost:
@@ -116,7 +116,9 @@ class RetryBudgets:
         return reason
 
     def due(self, now: float) -> list[str]:
-        """Those that may go now; they are let go when they come again."""
+        """Return held retries that may go now, and use up budget: they pass when they are put
+        again.
+        """
         self._looked_at = now
         found: list[str] = []
         waiting = [reason for reason in self._lines if reason.startswith(RETRIES)]
@@ -132,7 +134,7 @@ class RetryBudgets:
         return found
 
     def next(self) -> float | None:
-        """When to look again."""
+        """Return when to look again, or `None` if no retry is held."""
         if any(reason.startswith(RETRIES) for reason in self._lines):
             return self._looked_at + self._rules.slot_s
         return None
@@ -141,7 +143,7 @@ class RetryBudgets:
         self._granted.discard(task_id)
 
     def in_words(self, project_id: str, now: float) -> str:
-        """Why a retry of a project waits."""
+        """Return a sentence that says why a retry of a project is held."""
         own = self._of(project_id)
         if own.left(now) and not self._fleet.left(now):
             return in_words("the whole fleet", self._fleet, self._fleet_rules)
@@ -168,19 +170,19 @@ class RetryBudgets:
 
 
 class _Counted(NamedTuple):
-    """The last failure of a task that is counted: its attempt, and which retry it led to."""
+    """The last counted failure of a task: its attempt, and which retry it led to."""
 
     token: int = 0
     retries: int = 0
 
 
 def reason_for(site: Site) -> str:
-    """What tasks for a target wait for, as `HeldTasks` knows it."""
+    """Return the reason of `HeldTasks` for tasks of a site whose breaker is open."""
     return BREAKER + " ".join(site)
 
 
 class CircuitBreakers:
-    """Knows which targets are taken for down, and who waits for them."""
+    """The circuit breakers of all targets, and the tasks that they hold back."""
 
     def __init__(
         self,
@@ -196,19 +198,21 @@ class CircuitBreakers:
         self.wake = wake
         self._known: dict[Site, Breaker] = {}
         self.open: dict[Site, Breaker] = {}
-        """Those of them for whom tasks wait."""
+        """Breakers that are not closed, by site: the tasks of these sites are held."""
         self._counted: dict[Site, OrderedDict[str, _Counted]] = {}
         self._closed_at: OrderedDict[Site, float] = OrderedDict()
-        """What failed before that counts no more."""
+        """Time at which the breaker of a site was closed: earlier failures do not count any
+        more.
+        """
         self._at_work: dict[Site, int] = {}
-        """Targets for which the task that was let through has come to a node, and its retries."""
+        """Sites whose probing task has come to a node, with its number of retries."""
         self._freed: dict[Site, None] = {}
-        """Targets whose tasks may go on."""
+        """Sites whose held tasks may go on."""
         self.news: deque[Event] = deque(maxlen=MAX_RELEASED)
-        """What is to be told, by whoever leads."""
+        """Events that the leading master has to commit."""
 
     def all(self, now: float) -> list[Breaker]:
-        """Every target that has failed lately, in order."""
+        """Return the breaker of every target that has failed lately, in order."""
         return [
             each
             for site, each in sorted(self._known.items())
@@ -216,17 +220,18 @@ class CircuitBreakers:
         ]
 
     def of_target(self, target: str) -> list[Site]:
-        """Those of all projects that have failed at a target."""
+        """Return the sites of a target: one for each project whose tasks have failed at it."""
         return [site for site in self._known if site[1] == target]
 
     def is_open(self, task: Task) -> bool:
-        """Whether the task's target is taken for down."""
+        """Return whether the breaker of the task's target is not closed."""
         return bool(self.open) and (task.project_id, task.target) in self.open
 
     def learn(self, tasks: Iterable[Task], now: float) -> None:
-        """Learn from all that have not ended, of which nothing may be known. Their failures count
-        as they followed each other, however long ago that was: while a target is down its tasks
-        wait, and few of them fail."""
+        """Count the failures of these unfinished tasks, after a start or a load. They count as they
+        followed each other, however long ago that was: while a target is down its tasks wait, and
+        few of them fail.
+        """
         if not self._settings.enabled:
             return
         failed = [task for task in tasks if task.target is not None and self._speaks(task)]
@@ -237,7 +242,7 @@ class CircuitBreakers:
                 self.close(site, now, "", tell=False)
 
     def note(self, task: Task, now: float) -> None:
-        """Learn from a task that has a target."""
+        """Count the outcome of a task that has a target."""
         site = _site_of(task)
         known = self._known.get(site)
         if task.status in LEASED:
@@ -258,15 +263,18 @@ class CircuitBreakers:
             self._note_silence(known, task, now)
 
     def _speaks(self, task: Task) -> bool:
-        """Whether the last failure of a task speaks against its target. One that was withdrawn
-        says nothing: its error is of an attempt before."""
+        """Return whether the last failure of a task counts against its target. A withdrawn task
+        does not count: its error is that of an earlier attempt.
+        """
         has_failed = task.status in GIVEN_UP or (
             task.status is TaskStatus.PENDING and task.retry_count > 0
         )
         return has_failed and task.error is not None and task.error.error_class in self._classes
 
     def _note_failure(self, task: Task, site: Site, at: float) -> bool:
-        """Count the last failure of a task, if it is one that was not counted, and counts."""
+        """Count the last failure of a task; returns `False` if it was counted before, or is too
+        old.
+        """
         if task.updated_at <= self._closed_at.get(site, 0.0) or not self._count(task, site):
             return False
         assert task.error is not None, "it has failed"
@@ -291,12 +299,13 @@ class CircuitBreakers:
         return again and task.token > before.token
 
     def _is_over(self, task: Task, site: Site) -> bool:
-        """Whether the task that was let through will not tell any more: it was at work, and is
-        not; or nobody will give it to a node."""
+        """Return whether no outcome of the probing task is to be expected: it was on a node and is
+        not any more, or it will not come to one.
+        """
         return task.status is not TaskStatus.PENDING or site in self._at_work
 
     def _note_silence(self, known: Breaker, task: Task, now: float) -> None:
-        """The task that was let through is over, and nothing of it speaks against its target."""
+        """Handle a probing task that is over without a failure that counts against its target."""
         retries = self._at_work.pop(known.site, task.retry_count)
         has_failed = task.status in GIVEN_UP or task.retry_count > retries
         if not has_failed or task.error is None or task.error.error_class in NOT_OF_TARGET:
@@ -314,7 +323,7 @@ class CircuitBreakers:
             self._put(after)
 
     def close(self, site: Site, now: float, cause: str, *, tell: bool = True) -> bool:
-        """Let everything for a target go on; whether it was taken for down."""
+        """Let all tasks for a target go on; returns whether its breaker was open."""
         self._known.pop(site, None)
         self._counted.pop(site, None)
         self._at_work.pop(site, None)
@@ -331,7 +340,7 @@ class CircuitBreakers:
         return True
 
     def hear(self, event: Event) -> None:
-        """Another master, or a person, has closed some."""
+        """Close breakers that another master, or a person, has closed."""
         if event.kind == "breaker.closed":
             known = self.of_target(event.subject)
             own = [(event.project_id, event.subject)] if event.project_id else known
@@ -339,7 +348,9 @@ class CircuitBreakers:
                 self.close(site, event.at, "", tell=False)
 
     def holds_back(self, task: Task, now: float) -> str | None:
-        """What a task has to wait for that is about to become ready; nothing when it may go."""
+        """Return the reason that holds a task back; `None` if it may go. The first task after the
+        pause is let through as a probe.
+        """
         breaker = self.open.get((task.project_id, task.target or ""))
         if breaker is None or breaker.probe == task.id:
             return None
@@ -350,7 +361,9 @@ class CircuitBreakers:
         return reason
 
     def due(self, now: float) -> list[str]:
-        """Those that may go now."""
+        """Return held tasks that may go now: of closed breakers, and one probe of each due
+        breaker.
+        """
         found: list[str] = []
         for site in [*self._freed]:
             waiting = self._lines.first(reason_for(site), MAX_RELEASED)
@@ -367,7 +380,7 @@ class CircuitBreakers:
         return found
 
     def next(self) -> float | None:
-        """When something is due."""
+        """Return when `due` has something to return, or `None`."""
         if self._freed:
             return 0.0
         instants = (
@@ -401,7 +414,7 @@ def _site_of(task: Task) -> Site:
 
 
 class RetryGate:
-    """Asked for each task that becomes ready and has a target, or is a retry."""
+    """Decides on each task that becomes ready, if it has a target or is a retry."""
 
     def __init__(self, recovery: RecoverySettings, breaking: BreakerSettings) -> None:
         self.lines = HeldTasks()
@@ -409,14 +422,14 @@ class RetryGate:
         self.budgets = RetryBudgets(recovery, self.lines)
 
     def begin(self, wake: Callable[[], None]) -> None:
-        """Nothing is known to wait: what does will be put again."""
+        """Forget all held tasks, because the copy is loaded anew: they are put again."""
         for reason in self.lines:
             for task_id in self.lines.first(reason, self.lines.count(reason)):
                 self.forget(task_id)
         self.breakers.wake = wake
 
     def holds_back(self, task: Task, now: float) -> bool:
-        """Whether a task has to wait; then it is known to, until it is forgotten."""
+        """Return whether a task has to wait; such a task is held until it is forgotten."""
         if self.breakers.is_open(task):
             # One that is let through to see is asked for nothing else.
             reason = self.breakers.holds_back(task, now)
@@ -430,26 +443,26 @@ class RetryGate:
         return True
 
     def forget(self, task_id: str) -> None:
-        """The task does not wait any more: it is ready, or nobody has to place it."""
+        """Stop holding a task: it is ready, or need not be placed."""
         if self.lines:
             self.lines.forget(task_id)
             self.budgets.forget(task_id)
 
     def due(self, now: float) -> list[str]:
-        """Those that may go on now."""
+        """Return the ids of held tasks that may go now."""
         if not self.lines and not self.breakers.open:
             return []
         return self.breakers.due(now) + self.budgets.due(now)
 
     def next(self) -> float | None:
-        """When something is due."""
+        """Return when `due` has something to return, or `None`."""
         if not self.lines and not self.breakers.open:
             return None
         instants = (self.breakers.next(), self.budgets.next())
         return min((each for each in instants if each is not None), default=None)
 
     def counts(self) -> dict[str, int]:
-        """How many tasks wait for what."""
+        """Return the number of held tasks by kind of reason."""
         found = {"breaker": 0, "retry_budget": 0}
         for reason in self.lines:
             kind = "breaker" if reason.startswith(BREAKER) else "retry_budget"
@@ -457,7 +470,9 @@ class RetryGate:
         return found
 
     def why(self, task: Task, now: float) -> tuple[str, float | None] | None:
-        """Why a task waits, in a sentence, and when that is looked at again, if it is known."""
+        """Return why a task is held, in a sentence, and when that may change; `None` if it is not
+        held.
+        """
         reason = self.lines.reason_of(task.id)
         if reason is None:
             return None

@@ -1,7 +1,7 @@
-"""Commits that need not be quick share one: changes that come within a moment are made together.
+"""Shared commits: changes that need not be quick, and come within a moment, are committed together.
 
-A hundred nodes that beat one after another would cost a hundred durable steps, and wake the writer
-and the processor as often.
+Separate commits for the heartbeats of a hundred nodes would cost a hundred durable writes, and wake
+the writer and the processor as often.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from crawlfleet.ports.store import Refusal
 
 
 class SharedCommit:
-    """As `FleetState.commit`, up to `within_s` later; for changes that nobody signs.
+    """Commits as `FleetState.commit`, up to `within_s` later; for changes without an audit entry.
 
-    As soon as `enough` callers wait there is nothing to be gained by waiting on.
+    It commits at once when `enough` callers wait.
     """
 
     def __init__(self, state: FleetState, *, within_s: float, enough: int) -> None:
@@ -28,7 +28,9 @@ class SharedCommit:
         self._running: set[asyncio.Task[None]] = set()
 
     async def commit(self, changes: Sequence[Change]) -> list[Refusal | None]:
-        """What was refused of these; raises what the common commit raises."""
+        """Commit with others; returns the refusals of these changes, raises what the commit
+        raises.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Refusal | None]] = loop.create_future()
         self._waiting.append((changes, answer))

@@ -1,4 +1,4 @@
-"""Who waits for what: one place for the wake-ups that make polling unnecessary."""
+"""Signals: all events for which loops and requests wait, so that nothing has to poll."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class EndSignals:
-    """Tells those who wait for the end of a task, or of a run."""
+    """Wakes callers that wait for the end of a task, or of a run."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[asyncio.Event]] = {}
@@ -45,40 +45,40 @@ class EndSignals:
 
 
 class Signals:
-    """Set by changes to the state; cleared by whoever has taken notice."""
+    """Events set by changes to the state; the loop or request that waits clears its event."""
 
     def __init__(self) -> None:
         self.dispatch = asyncio.Event()
-        """There may be something to assign."""
+        """Dispatch should plan: there may be something to assign."""
         self.timers = asyncio.Event()
-        """A deadline may have come nearer."""
+        """Timers should look: a deadline may have come nearer."""
         self.events = asyncio.Event()
-        """The event log has grown: there may be something to carry out."""
+        """The outbox should read on: the event log has grown."""
         self.news = asyncio.Event()
-        """The event log has grown: those who follow it may read on."""
+        """Followers of the event log should read on: it has grown."""
         self.behind = asyncio.Event()
         """Other masters have committed something, or the copy was loaded anew."""
         self.doubt = asyncio.Event()
-        """A commit ended in the unknown: memory must be loaded anew."""
+        """The copy must be loaded anew: a commit had an unknown outcome."""
         self.ended = EndSignals()
         self._of_features: list[asyncio.Event] = []
         self._sessions: dict[str, asyncio.Event] = {}
 
     def session(self, session_id: str) -> asyncio.Event:
-        """Set when there may be news for a node's session."""
+        """Return the event that is set when there may be news for a node's session."""
         event = self._sessions.get(session_id)
         if event is None:
             event = self._sessions[session_id] = asyncio.Event()
         return event
 
     def forget_session(self, session_id: str) -> None:
-        """The session has ended: wake its node a last time."""
+        """Wake the node of a session that has ended a last time, and drop its event."""
         event = self._sessions.pop(session_id, None)
         if event is not None:
             event.set()
 
     def grown(self) -> None:
-        """The event log has grown."""
+        """Wake the readers of the event log, because it has grown."""
         self.events.set()
         self.news.set()
 
@@ -87,7 +87,7 @@ class Signals:
         self._of_features.append(event)
 
     def wake_all(self, *, sessions: Iterable[str]) -> None:
-        """Everything may have changed."""
+        """Set all events, because everything may have changed."""
         for event in (
             self.dispatch,
             self.timers,

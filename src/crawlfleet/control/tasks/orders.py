@@ -1,12 +1,12 @@
 """Carries out orders about tasks: one by its id, or thousands, in a few commits.
 
-All go the same way: read what the store has, decide on each task, commit what is decided as one
-batch, and decide anew on those where somebody else was faster. Thousands go in portions, so that
-neither the event loop nor the store is held up for long; each portion is durable by itself.
+All go the same way: read the tasks from the store, decide on each, commit the changes as one batch,
+and decide anew where another commit came first. Thousands go in portions, so that neither the event
+loop nor the store is held up for long; each portion is durable by itself.
 
-What a batch of orders does to one family (a parent and its shards) is one change: the second shard
-of a parent that is retried finds the parent as the first has left it, and neither is made without
-the other. Apart from each other, the second could be made on a state that the first was refused.
+The changes of a batch to one family (a parent and its shards) are joined to one: an order about the
+second shard of a parent finds the parent as the first has left it, and neither is committed without
+the other. As separate changes, the second could be based on a state that the first was refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ NOT_COMPLETED: Final = tuple(each for each in TaskStatus if each is not TaskStat
 
 
 class TaskFamilies:
-    """Tasks as the store has them, and as they are after the changes that were decided on."""
+    """Tasks as stored, and as they are after the changes that were decided on."""
 
     def __init__(self, tasks: Iterable[Task], lease_of: Callable[[Task], Lease | None]) -> None:
         self._lease_of = lease_of
@@ -47,9 +47,9 @@ class TaskFamilies:
         self._changed: dict[str, Task] = {}
         self._shards: dict[str, list[str]] = {}
         self._places: dict[str, int] = {}
-        """Where in the batch the change of each family is."""
+        """Index of each family's change in the batch."""
         self.others: list[str] = []
-        """Those that no order names."""
+        """Ids of the tasks here that the order does not name."""
 
     @property
     def parents(self) -> list[str]:
@@ -57,14 +57,16 @@ class TaskFamilies:
         return [task.id for task in self._stored.values() if task.is_parent]
 
     def missing_parents(self, order: TaskOrder) -> list[str]:
-        """Whom the order concerns because shards of theirs are brought back to life."""
+        """Return the parents that must be read too: the order brings shards of theirs back to
+        life.
+        """
         if order.verb not in shards.WAKING:
             return []
         named = (task.parent_id for task in self._stored.values())
         return [*dict.fromkeys(id for id in named if id and id not in self._stored)]
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Shards and parents of those that are here; what was read later is newer."""
+        """Add shards and parents of the named tasks, or newer states of these."""
         for task in tasks:
             if task.id not in self._stored:
                 self.others.append(task.id)
@@ -73,20 +75,24 @@ class TaskFamilies:
                 self._shards.setdefault(task.parent_id, []).append(task.id)
 
     def get(self, id: str) -> Task | None:
-        """The task as it will be by then; `None` when there is none."""
+        """Return the task as it will be after the changes so far; `None` when there is none."""
         return self._changed.get(id) or self._stored.get(id)
 
     def is_stored(self, task: Task) -> bool:
-        """Whether the store has it like this, and not only a change that may be refused."""
+        """Return whether the task is stored like this, and not only in a change that may be
+        refused.
+        """
         return task.id not in self._changed
 
     def lags(self, task: Task) -> bool:
-        """Whether memory does not know of an assignment that the store tells of."""
+        """Return whether memory lacks the lease of a task that the store shows as assigned."""
         concerned = [task, *self._shards_of(task)]
         return any(each.status in LEASED and self._lease_of(each) is None for each in concerned)
 
     def follow(self, order: TaskOrder, task: Task, changes: list[Change], *, now: float) -> bool:
-        """Add what the order changes to the batch; whether it fits the task."""
+        """Add the order's change of a task to the batch; returns `False` if it does not fit the
+        task.
+        """
         change = self._followed(order, task, now)
         if change is None:
             return False
@@ -102,7 +108,9 @@ class TaskFamilies:
         return True
 
     def _followed(self, order: TaskOrder, task: Task, now: float) -> Change | None:
-        """What the order changes, of the task and of those that belong to it."""
+        """Return the change of the task and its family; `None` if the order does not fit the
+        task.
+        """
         if task.is_parent:
             children = self._shards_of(task)
             leases = [(child.id, self._lease_of(child)) for child in children]
@@ -121,7 +129,7 @@ class TaskFamilies:
 
 
 class OrderOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an order meant for one task: the task as it is now, or why the order was refused."""
+    """Outcome of an order for one task: the task as it is now, or why the order was refused."""
 
     task_id: str
     task: Task | None = None
@@ -130,7 +138,7 @@ class OrderOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskOrders:
-    """Does what people order about tasks."""
+    """Carries out orders of people about tasks."""
 
     def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
         self._store = store
@@ -140,10 +148,10 @@ class TaskOrders:
     async def carry_out_one(
         self, order: TaskOrder, task_id: str, *, if_version: int | None = None
     ) -> Task:
-        """The task as ordered; raises `NotFound`, `Conflict` or `InvalidRequest`.
+        """Carry out an order about one task and return the task.
 
-        With `if_version` only if it is in that version, or as ordered already; raises
-        `PreconditionFailed` otherwise.
+        With `if_version`, only if the task has that version, or is as ordered already; raises
+        `PreconditionFailed` otherwise. Raises `NotFound`, `Conflict` or `InvalidRequest`.
         """
         _check(order)
         (outcome,) = await self._carry_out(order, [task_id], if_version)
@@ -153,7 +161,9 @@ class TaskOrders:
         return outcome.task
 
     async def carry_out(self, order: TaskOrder, task_ids: Sequence[str]) -> list[OrderOutcome]:
-        """An outcome for each different id, in order; raises `InvalidRequest` for all of them."""
+        """Carry out an order about tasks; returns an outcome for each different id, in order.
+        Raises `InvalidRequest` for all of them.
+        """
         _check(order)
         outcomes: list[OrderOutcome] = []
         for portion in _portions(dict.fromkeys(task_ids)):
@@ -163,7 +173,9 @@ class TaskOrders:
     async def carry_out_where(
         self, order: TaskOrder, filter: TaskFilter, *, after: str | None, limit: int
     ) -> tuple[list[OrderOutcome], str | None]:
-        """Outcomes for up to `limit` matching tasks, oldest first, and where the others begin."""
+        """Carry out an order about up to `limit` matching tasks, oldest first; returns the
+        outcomes, and where the other tasks begin.
+        """
         _check(order)
         outcomes: list[OrderOutcome] = []
         while len(outcomes) < limit:
@@ -217,8 +229,9 @@ class TaskOrders:
         if_version: int | None,
         families: TaskFamilies,
     ) -> tuple[list[OrderOutcome], list[Change]]:
-        """What is settled without a change, and the changes; neither for whom memory lags, nor
-        for what another change of the batch sees to, if that is made."""
+        """Return outcomes that need no change, and the changes. Tasks whose leases memory lacks get
+        neither, and nor do those that another change of the batch covers, until it is committed.
+        """
         settled: list[OrderOutcome] = []
         changes: list[Change] = []
         now = self._system.now()
@@ -239,7 +252,7 @@ class TaskOrders:
         return settled, changes
 
     async def _families(self, order: TaskOrder, task_ids: Sequence[str]) -> TaskFamilies:
-        """The tasks that an order is about, with those that it concerns beside them."""
+        """Read the tasks of an order, with the parents and shards that it affects."""
         families = TaskFamilies(await self._store.tasks(task_ids), self._state.lease_of)
         for parent_id in families.parents:
             # Those that have completed stay as they are, and their results may be large.
@@ -259,7 +272,7 @@ def _stale(task: Task, if_version: int | None) -> PreconditionFailed | None:
 
 
 def _outcome(order: TaskOrder, change: Change, refusal: Refusal | None) -> OrderOutcome | None:
-    """What came of a change; nothing yet when another was faster."""
+    """Return the outcome of a change; `None` when another commit came first."""
     return _outcome_of(change.tasks[0], order, refusal)
 
 
@@ -277,7 +290,7 @@ def _outcome_of(task: Task, order: TaskOrder, refusal: Refusal | None) -> OrderO
 def _seen_to(
     order: TaskOrder, change: Change, refusal: Refusal | None, wanted: Sequence[str]
 ) -> Iterator[OrderOutcome]:
-    """What came of orders about tasks that a change about another one saw to."""
+    """Yield the outcomes of ordered tasks that the change of another task covers."""
     for task in change.tasks[1:]:
         if is_fulfilled(order, task) and task.id in wanted:
             outcome = _outcome_of(task, order, refusal)

@@ -1,4 +1,4 @@
-"""Answers to questions: lists, counts, histories, and why a task is where it is."""
+"""Read-only queries: lists, counts, histories, and why a task is where it is."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -32,7 +32,7 @@ WINDOWS_S: Final = {"minute": 60.0, "five_minutes": 300.0, "hour": HOUR_S}
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
-    """A node with its newest measurements and what it is doing."""
+    """A node with its newest measurements and its active tasks."""
 
     node: Node
     session: Session | None
@@ -40,7 +40,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskQueries:
-    """Reads the state and the store; changes nothing."""
+    """Answers queries from the state and the store; changes nothing."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class TaskQueries:
     async def find_tasks(
         self, filter: TaskFilter, *, after: str | None, limit: int, with_results: bool = True
     ) -> tuple[list[Task], str | None]:
-        """A page of tasks, newest first, and where the next one begins."""
+        """Return a page of tasks, newest first, and where the next page begins."""
         found = await self._store.find_tasks(
             filter, after=after, limit=limit + 1, with_results=with_results
         )
@@ -71,16 +71,16 @@ class TaskQueries:
         return page, page[-1].id if len(found) > limit else None
 
     async def executions(self, task_id: str) -> list[Execution]:
-        """The attempts of a task, oldest first; `NotFound` for an unknown task."""
+        """Return the attempts of a task, oldest first; `NotFound` for an unknown task."""
         await self._tasks.get(task_id)
         return await self._store.executions(task_id)
 
     async def shards(self, parent_id: str) -> list[Shard]:
-        """How the shards of a task stand, in their order."""
+        """Return the states of a task's shards, in their order."""
         return await self._store.shards(parent_id)
 
     def nodes(self) -> list[NodeState]:
-        """All nodes, in order of their registration."""
+        """Return all nodes, in order of their registration."""
         tasks: dict[str, list[str]] = {}
         # Once for all nodes: a large fleet has thousands of both.
         for lease in self._state.leases.values():
@@ -91,7 +91,7 @@ class TaskQueries:
         ]
 
     def node(self, node: Node) -> NodeState:
-        """A node as people see it; for many, ask for all of them."""
+        """Return a node with its session and tasks; for many nodes, `nodes` is quicker."""
         leases = self._state.leases.values()
         return self._with_tasks(
             node, (lease.task.id for lease in leases if lease.execution.node_id == node.id)
@@ -105,7 +105,7 @@ class TaskQueries:
         )
 
     async def totals(self, project_id: str | None = None) -> Totals:
-        """Counts of everything, or of a project's tasks alone."""
+        """Return counts of the whole fleet, or of a project's tasks alone."""
         if project_id is not None:
             return await self._project_totals(project_id)
         nodes = Counter(str(node.status) for node in self._state.nodes.values())
@@ -131,12 +131,14 @@ class TaskQueries:
         )
 
     def oldest_ready_s(self) -> float | None:
-        """The age of the task that has been ready for the longest time."""
+        """Return the age of the task that has been ready for the longest time; `None` without
+        one.
+        """
         made_at = self._state.queue.longest_ready()
         return None if made_at is None else round(max(self._system.now() - made_at, 0.0), 3)
 
     async def statistics(self, project_id: str | None = None) -> Statistics:
-        """How the fleet, or one project, does now, and did in the last hour at most."""
+        """Return present counts, throughput and failures of the fleet, or of one project."""
         totals = await self.totals(project_id)
         now, tally, whole = self._system.now(), self._state.counters, project_id is None
         failures = tally.within(HOUR_S, now=now, project_id=project_id)[1]
@@ -159,7 +161,9 @@ class TaskQueries:
         )
 
     def _waits_for_environment(self, task: Task) -> str:
-        """Whose environment a task waits for, and where; empty when it waits for something else."""
+        """Return the environment that a task waits for, and its nodes; "" when it waits for no
+        environment.
+        """
         if task.bundle is None or task.id not in self._state.queue:
             return ""
         asked = requirement_of(task)
@@ -173,10 +177,10 @@ class TaskQueries:
     async def explain(
         self, task_id: str, *, hidden: Collection[str] | None = None
     ) -> TaskExplanation:
-        """Why the task is (not) running; `NotFound` for an unknown task.
+        """Explain why the task is (not) running; `NotFound` for an unknown task.
 
-        With `hidden`, for a reader of the task's project alone: nothing is told of the nodes of
-        these clusters, nor of other projects.
+        With `hidden`, for a reader of the task's project alone: the explanation names no nodes of
+        these clusters, and no other projects.
         """
         task = await self._tasks.get(task_id)
         if task.is_parent and task.status is TaskStatus.WAITING:
@@ -245,7 +249,9 @@ class TaskQueries:
         )
 
     async def _measured(self, task_id: str) -> str:
-        """What its items came to, and who is waited for, to follow other words."""
+        """Return the verdict on the task's items and any decision to wait for, as the end of a
+        sentence.
+        """
         found = await self._store.find(measured_runs_of([task_id]))
         return f"; {in_words_of(found[-1])}" if found else ""
 

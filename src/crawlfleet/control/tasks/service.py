@@ -1,4 +1,4 @@
-"""Tasks as people hand them in: submit one or thousands, wait for the end, clone."""
+"""Tasks as people submit them: submit one or thousands, wait for the end, clone."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ from crawlfleet.ports.system import System
 
 
 class Found(NamedTuple):
-    """What requests name, looked up by each check."""
+    """The things that requests name, as each check has looked them up."""
 
     of_checks: Sequence[LookedUp]
 
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one request of a batch: a task, or the problems that stood in its way."""
+    """Outcome of one request of a batch: a task, or the problems or conflict that prevented it."""
 
     task: Task | None = None
     created: bool = False
@@ -52,7 +52,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tasks:
-    """Accepts tasks and gives them out again."""
+    """Accepts tasks, and returns them by id."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Tasks:
         self._settings = settings
         self.quotas = quotas
         self.checks: list[Check] = []
-        """What features check of a submission, in this order."""
+        """Checks of features on each submission, in this order."""
 
     @property
     def rules(self) -> AdmissionRules:
-        """By which requests are judged."""
+        """The rules by which requests are checked."""
         return self._rules
 
     async def submit(self, request: TaskRequest, *, by: str) -> Submission:
@@ -90,7 +90,7 @@ class Tasks:
     async def submit_batch(
         self, requests: Sequence[TaskRequest | FieldProblem], *, by: str
     ) -> list[Submission]:
-        """Accept what can be accepted, in one commit; an outcome for each, in order.
+        """Accept the valid requests in one commit; return an outcome for each request, in order.
 
         A request that could not even be decoded is passed as its problem.
         """
@@ -145,10 +145,10 @@ class Tasks:
         step: StepRef | None = None,
         intake: QuotaIntake | None = None,
     ) -> Change | str:
-        """The change that makes a task, to be committed with something else; or why not.
+        """Return the change that makes a task, for the caller to commit; or why it is refused.
 
-        With an `id` if that follows from what the task is for, such as the step of a run; with an
-        `intake` it counts for the drafts after it, until that is released.
+        With an `id`, the task gets that, for example one derived from the step of a run; with an
+        `intake`, the task counts for the drafts after it, until the intake is released.
         """
         named = await self._named([request])
         if problems := self._all_problems(request, named):
@@ -160,7 +160,9 @@ class Tasks:
         return refusal(change.tasks) or change
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
-        """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
+        """Raise `InvalidRequest` if such a task would not be accepted; a missing project is
+        created.
+        """
         await self._know_places([request])
         # The series will be the schedule's own.
         expected = in_series(request.expectations, of_schedule("template"))
@@ -172,7 +174,7 @@ class Tasks:
         await self._ensure_projects({request.project_id}, by=by)
 
     async def place_problems(self, requests: Sequence[TaskRequest]) -> list[FieldProblem | None]:
-        """What is wrong with where each of these would be done, with its code or its secrets."""
+        """Return the first problem of each request with its cluster, project, code or secrets."""
         await self._know_places(requests)
         found = Found([await each.look_up(requests) for each in self.checks if each.is_of_place])
         return [
@@ -181,11 +183,11 @@ class Tasks:
         ]
 
     async def ensure_project(self, project_id: str, *, by: str) -> None:
-        """Make a project that tasks name, unless there is one."""
+        """Create a project that tasks name, unless it exists."""
         await self._ensure_projects({project_id}, by=by)
 
     def closed(self, request: TaskRequest) -> str:
-        """Why the project or the cluster takes no new tasks; nothing when both do."""
+        """Return why the project or the cluster takes no new tasks; "" when both do."""
         return self._closed(request)
 
     def _admitted(
@@ -196,7 +198,7 @@ class Tasks:
         id: str | None = None,
         step: StepRef | None = None,
     ) -> Change:
-        """The change that makes the task, with its shards if it is split."""
+        """Return the change that makes the task, with its shards if it is split."""
         now = self._system.now()
         change = admission.admit(
             request,
@@ -215,14 +217,14 @@ class Tasks:
         return parents.split(change, parts, ids)
 
     async def get(self, task_id: str) -> Task:
-        """The task, or `NotFound`."""
+        """Return the task, or raise `NotFound`."""
         found = await self._store.tasks([task_id])
         if not found:
             raise NotFound("task", task_id)
         return found[0]
 
     async def wait(self, task_id: str, wait_s: float) -> Task:
-        """The task when it has ended, or as it is after `wait_s`."""
+        """Return the task when it has ended, or as it is after `wait_s`; raises `NotFound`."""
         with self._state.signals.ended.listen(task_id) as ended:
             task = await self.get(task_id)
             if task.status in TERMINAL or wait_s <= 0:
@@ -233,7 +235,7 @@ class Tasks:
         return await self.get(task_id)
 
     async def clone(self, task_id: str, request: CloneRequest, *, by: str) -> Submission:
-        """A new task like this one, with other parameters or priority; keys are not copied."""
+        """Submit a copy of a task, with other parameters or priority; its keys are not copied."""
         task = await self.get(task_id)
         fields = {
             name: getattr(task, name)
@@ -253,7 +255,7 @@ class Tasks:
         return await self.submit(TaskRequest(**fields, timeout=task.timeout_s), by=by)
 
     def _all_problems(self, request: TaskRequest, named: Found) -> list[FieldProblem]:
-        """What is wrong with a request, with what it names looked up."""
+        """Return all problems of a request, with those that the checks found."""
         return [*self._problems(request), *named.problems(request)]
 
     def _problems(self, request: TaskRequest) -> Sequence[FieldProblem]:
@@ -290,7 +292,7 @@ class Tasks:
         return problems
 
     def _closed(self, request: TaskRequest) -> str:
-        """Why the project or the cluster takes no new tasks; nothing when both do."""
+        """Return why the project or the cluster takes no new tasks; "" when both do."""
         project = self._state.projects.get(request.project_id)
         if project is not None and project.status is ProjectStatus.CLOSED:
             return (
@@ -306,7 +308,9 @@ class Tasks:
         return ""
 
     async def _know_places(self, requests: Sequence[TaskRequest]) -> None:
-        """Look up what is not known here: another master may just have made it."""
+        """Read clusters and projects that are unknown here: another master may just have made
+        them.
+        """
         if any(each.cluster_id not in self._state.clusters for each in requests):
             await self._state.refresh.clusters()
         if any(each.project_id not in self._state.projects for each in requests):
@@ -327,9 +331,9 @@ class Tasks:
         )
 
     async def _known_before(self, change: Change, refused: str) -> Submission:
-        """The task of a request that was sent before, which no quota stops; else `refused`.
+        """Return the task of an identical earlier request, which no quota stops; else `refused`.
 
-        What is repeated adds nothing: a client whose answer was lost must get its task.
+        A repeated request adds nothing: a client that lost the response must get its task.
         """
         for claim in change.claims:
             held = await self._store.claim(claim.scope, claim.key)

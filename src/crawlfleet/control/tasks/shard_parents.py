@@ -1,8 +1,8 @@
 """Ends tasks that were split, when the last of their shards has ended.
 
-It hears of every event at least once and in order, like all that the outbox feeds; the outbox's
-cursor is durable, so that no end of a shard is missed whoever dies. A parent is ended by its
-version and under the leader's epoch: however often its shards are looked at, it ends once.
+The outbox passes every event to it at least once and in order; its cursor is durable, so that no
+end of a shard is missed when a master dies. A parent is ended by its version and under the leader's
+epoch: however often its shards are read, it ends once.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = logger(Component.MASTER)
 ENDS: Final = frozenset(f"task.{status}" for status in TERMINAL)
 OPEN: Final = (TaskStatus.WAITING, TaskStatus.PAUSED)
 PORTION: Final = 16
-"""Shards that are read at once: each may have a result of a megabyte."""
+"""Number of shards read at once: each may have a result of a megabyte."""
 PARENTS: Final = 500
 
 
@@ -45,7 +45,7 @@ class ShardParents:
         system: System,
         measuring: Measurement | None = None,
     ) -> None:
-        """Without `measuring`, nothing is held against what tasks expect of their items."""
+        """Create the sink. If `measuring` is not set, the expectations of tasks are not checked."""
         self._measuring = measuring
         self._unmeasured: dict[str, None] = {}
         """Tasks whose shards have completed, and whose items have to be measured."""
@@ -55,8 +55,9 @@ class ShardParents:
         self._system = system
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Gather what ended with these events. Raises `LeadershipLost` or `StoreUnavailable`:
-        then they have to come again."""
+        """End the parents whose last shards ended with these events. Raises `LeadershipLost` or
+        `StoreUnavailable`: then the events have to come again.
+        """
         parents = dict.fromkeys(
             event.details["parent_id"]
             for event in events
@@ -66,8 +67,9 @@ class ShardParents:
             await self.gather(parent_id)
 
     async def run(self) -> None:
-        """Look at all that wait, once: the event log may not go back to when they began. Then
-        measure what expects something of its items: others must not wait for that."""
+        """Look at all waiting parents once: the event log may not go back to their beginning. Then
+        measure tasks with expectations, for which other tasks must not wait.
+        """
         while True:
             async with StorePause(log, "gathering waits for the store"):
                 async for parent_id in self._waiting():
@@ -94,8 +96,9 @@ class ShardParents:
                 log.exception("defect: a split task waits to be gathered", task_id=parent_id)
 
     async def gather(self, parent_id: str, *, measured: bool = False) -> bool:
-        """End a task if all of its shards have; whether it was ended. One that expects something
-        of its items only when it is `measured`, which may take a while."""
+        """End a task if all of its shards have ended; returns whether it did. A task with
+        expectations ends only when called with `measured`, which may take a while.
+        """
         try:
             ended = await self._state.decide(
                 parent_id, partial(self._decide, parent_id, measured), as_leader=True
@@ -107,7 +110,7 @@ class ShardParents:
         return ended is not None
 
     async def _decide(self, parent_id: str, measured: bool) -> tuple[Task | None, Change | None]:
-        """The task as it ends, if it can end now, with the change that does it."""
+        """Return the ended task and the change that ends it; `None` twice if it cannot end now."""
         parent = next(iter(await self._store.tasks([parent_id])), None)
         if parent is None or parent.status not in OPEN or not parent.is_parent:
             return None, None
