@@ -1,9 +1,9 @@
-"""From the raw links of a page to those that belong to the crawl, in one tight loop.
+"""Resolves the raw links of a page to those that belong to the crawl, in one tight loop.
 
-Most links of a page stand on every page of its site, so what became of a link is remembered: one
-look-up replaces parsing, hashing and all rules. Links that begin at the root or name their host
-mean the same on each page of a site or of the web, others only within their folder; and what
-several links lead to is judged once.
+Most links of a page stand on every page of its site, so results are remembered: one look-up
+replaces parsing, hashing and all rules. Links that begin at the root or name their host mean the
+same on each page of a site or of the web, others only within their folder. A target of several
+links is judged once.
 """
 
 import re
@@ -31,13 +31,15 @@ two, and long ones count for several. When full, nothing is added until the next
 is forgotten: links that stand on every page are back after it. On a site of 40,000 pages that link
 to any other a quarter as many made a page a fifth dearer."""
 MOST_LINKS: Final = 10_000
-"""Of one page that are followed; a sitemap may have as many as its standard allows."""
+"""Maximum number of links that are followed from one page; a sitemap may have as many as its
+standard allows."""
 MOST_LINK_CHARS: Final = 8_000_000
-"""Of all links of a page or a sitemap together: its visit must fit into one step, and that into a
-request to the master."""
+"""Maximum number of characters of all links of a page or a sitemap: its visit must fit into one
+commit, and that into a request to the master."""
 
 _FEW: Final = 50
-"""So many cannot have too many characters: an address has 65,536 at most, and so has its host."""
+"""Number of links that cannot exceed `MOST_LINK_CHARS`: an address has 65,536 characters at most,
+and so has its host."""
 _AROUND_A_LINK: Final = 20
 """Characters for its id and its marks on the way."""
 _new: Final = tuple.__new__  # a third of the cost of `Link(…)`
@@ -81,7 +83,7 @@ class Links:
         self._hosts: dict[str, str] = {}
         """The text of each host, of which there is one for all its links."""
         self._anywhere: _Memory = {}
-        """By canonical URL, and by other spellings that mean the same on every page."""
+        """Results by canonical URL, and by other spellings that mean the same on every page."""
         self.refused: Counter[str] = Counter()
         """Links that did not belong, by rule; each is counted when it is looked at, not each time
         that it is met."""
@@ -124,7 +126,7 @@ class Links:
         return list(found.values())
 
     def first(self, links: list[Link], most: int = MOST_LINKS) -> list[Link]:
-        """Those of a page's links that are followed; the others count as refused."""
+        """Return the links of a page that are followed; the others count as refused."""
         kept = links
         if len(links) > _FEW:
             kept = links[:most]
@@ -135,7 +137,7 @@ class Links:
         return kept
 
     def follow(self, base_url: str, href: str) -> Link | ScopeRefusal:
-        """What becomes of one link, or of a redirect's target, on the page at `base_url`."""
+        """Resolve one link, or the target of a redirect, on the page at `base_url`."""
         url = self._canonical.join(base_url, href)
         return NOT_OF_THE_WEB if url is None else self._judged(url, host_key(url))
 
@@ -153,8 +155,9 @@ class Links:
             self._forget()
 
     def _known_page(self, href: str, site: _Memory) -> Link | ScopeRefusal | None:
-        """What is known of the page of which a link names a part. Parts are many, and each is met
-        once or twice: the page is remembered."""
+        """Return the known result for the page of which the link names a fragment; `None` if there
+        is none. Fragments are many, and each is met once or twice: the page is remembered
+        instead."""
         if "#" in href and self._drops_fragments:
             # A blank before the sign is part of the address, and none at the end of one.
             head = href.partition("#")[0]
@@ -203,10 +206,10 @@ class Links:
         return fate
 
     def _memories(self, place: LinkBase) -> tuple[_Memory, _Memory]:
-        """What is known of the links of the page's site and folder.
+        """Return the known results for links of the page's site, and for those of its folder.
 
-        Of a folder only from its second page on: many have but one. Nor of that of a page whose
-        own address is not canonical: it may lie in another one than it seems.
+        Results of a folder are kept only from its second page on: many have but one. A page whose
+        own address is not canonical uses none: it may lie in another folder than it seems.
         """
         site = self._by_site.get(place.site)
         if site is None:

@@ -1,5 +1,5 @@
-"""Where an engine gets its work and hands in what came of it; near (`crawl.engine.committer`) or
-far."""
+"""The work of an engine and its results. The other side is local (`crawl.engine.committer`) or
+remote."""
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
@@ -13,11 +13,11 @@ from crawlfleet.model.crawl.parameters import FETCHED
 from crawlfleet.ports.sink import PageRecord
 
 MOST_PAUSES: Final = 200
-"""So many of the last ones are remembered for people who watch."""
+"""Number of recent pauses that are remembered for people who watch."""
 
 
 class HostMeasure(msgspec.Struct):
-    """What talking to a host cost since the last time that it was told."""
+    """The cost of requests to a host since the last report."""
 
     requests: int = 0
     seconds: float = 0.0
@@ -38,39 +38,40 @@ class Pausing(NamedTuple):
     seconds: float
     why: str
     until: float = 0.0
-    """By the wall clock."""
+    """End of the pause by the wall clock."""
 
 
 class EngineReport(msgspec.Struct, kw_only=True):
-    """What an engine hands in at once."""
+    """One report of an engine."""
 
     at: float
     hosts: list[HostCommit]
     pages: list[PageRecord] = []
     seeds: list[Link] = []
-    """What robots.txt named: sitemaps."""
+    """Sitemaps that robots.txt named."""
     measures: dict[str, HostMeasure] = {}
     rejected: dict[str, int] = {}
     """Links that do not belong to the crawl, by rule."""
     pauses: list[Pausing] = []
     widened: list[str] = []
-    """Where redirects of seeds led that the scope alone would not have allowed."""
+    """Targets of seeds' redirects that the scope alone would not have allowed."""
 
     def leave_out(self, hosts: Collection[str]) -> None:
-        """Without what came of these hosts."""
+        """Remove the results of these hosts."""
         self.hosts = [part for part in self.hosts if part.host not in hosts]
         visited = {visit.id for part in self.hosts for visit in part.visits}
         self.pages = [page for page in self.pages if page.id in visited]
 
 
 class Leased(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine gets to do."""
+    """Work for an engine."""
 
     leases: Sequence[HostLease] = ()
     widened: Sequence[str] = ()
-    """All that any engine of the crawl found, in any of its lives; see `EngineReport`."""
+    """Scope extensions found by any engine of the crawl, in any of its lives; see
+    `EngineReport`."""
     surplus: int = 0
-    """So many hosts to give back: others work for the crawl, and have less than their share."""
+    """Number of hosts to give back: other executions of the crawl have less than their share."""
 
 
 class WorkQueue(Protocol):
@@ -87,8 +88,8 @@ class WorkQueue(Protocol):
 
 
 class WorkFigures:
-    """What a crawl has done since this process began: how fast it is, and how its hosts are. What
-    it has come to over all its lives is in the frontier."""
+    """Figures of a crawl since this process began: its speed, and the state of its hosts. The
+    totals over all its lives are in the frontier."""
 
     def __init__(self) -> None:
         self.pages = 0
@@ -115,7 +116,7 @@ class WorkFigures:
 
     @property
     def spent(self) -> Spent:
-        """What it took."""
+        """The cost of the crawl since this process began."""
         return Spent(
             requests=self.requests,
             bytes=self.bytes,

@@ -50,7 +50,7 @@ def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link],
 
 
 def plan_of(parameters: CrawlParameters) -> ExtractionPlan:
-    """What is taken out of each page; raises `InvalidRequest` with all that is wrong."""
+    """Build the extraction plan of a crawl. Raises `InvalidRequest` with every problem found."""
     return make_plan(
         parameters.selectors,
         item=parameters.item,
@@ -60,7 +60,8 @@ def plan_of(parameters: CrawlParameters) -> ExtractionPlan:
 
 
 def links_of(parameters: CrawlParameters, *, now: float, parts: int = 1) -> Links:
-    """What decides which links belong to a crawl, and to which part of their host."""
+    """Build the `Links` that decide which links belong to a crawl and to which part of their
+    host."""
     seeds, _ = checked(parameters)
     territory = Territory(
         parameters.scope,

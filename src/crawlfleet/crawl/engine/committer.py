@@ -44,17 +44,19 @@ class Member(NamedTuple):
     execution_id: str
     task_id: str
     is_shard: bool = False
-    """Whether there may be others at the same time; what it tells of itself is its own part."""
+    """True when other executions may work on the same crawl. This one's notes then cover only its
+    own part."""
     take_surplus: Callable[[], int] = lambda: 0
-    """How many hosts to give back, so that the others have their share."""
+    """Return the number of hosts that this crawl should give back so that other executions get
+    their share."""
     lean: Callable[[str, list[HostCommit]], list[HostCommit]] = lambda _, hosts: hosts
-    """What a worker is to commit, without what the frontier need not be told."""
+    """Return a worker's commits without the links that the frontier already knows."""
     most_step_bytes: int | None = None
-    """What the frontier takes at once, where that has a limit."""
+    """Maximum size of one commit, in bytes, if the frontier has such a limit."""
 
 
 def marked(name: str, execution_id: str) -> str:
-    """What a receipt is called on a frontier that several executions work on, each with its own."""
+    """Return the name of a receipt on a shared frontier, where each execution keeps its own."""
     return f"{name}@{execution_id}" if execution_id else name
 
 
@@ -89,11 +91,12 @@ class Committer:
         self._broken: BaseException | None = None
         self.notes = ExecutionNotes()
         self._earlier = ExecutionNotes()
-        """Of those that tried the same task before."""
+        """Notes of earlier attempts at the same task."""
         self._others = ExecutionNotes()
-        """Of all others that work, or have worked, for the crawl."""
+        """Notes of all other executions that work, or have worked, for the crawl."""
         self.widened: list[str] = []
-        """What any execution of the crawl has found, in any of its lives; grows at its end."""
+        """Scope extensions found by any execution in any life of the crawl; the list grows at its
+        end."""
         self.figures = WorkFigures()
 
     async def open(self) -> None:
@@ -135,7 +138,8 @@ class Committer:
 
     @property
     def part(self) -> ExecutionNotes:
-        """What was done for the task, or by all for the crawl, as far as is known."""
+        """Return the known work of this task if it is a shard, else that of all executions of the
+        crawl."""
         mine = _sum([self.notes, self._earlier])
         return mine if self._member.is_shard else _sum([mine, self._others])
 
@@ -146,7 +150,8 @@ class Committer:
         return EmptyFields(selectors_of(self._plan, all.empty or ()), all.read)
 
     def totals(self, counts: FrontierCounts) -> NoteTotals:
-        """What was done by all for the crawl: by the frontier itself, or as far as is known."""
+        """Return the work of all executions: as the frontier counts it, or else as far as is known
+        here."""
         if counts.totals is not None:
             return counts.totals
         known = _sum([self.notes, self._earlier, self._others])
@@ -193,9 +198,9 @@ class Committer:
         return lost
 
     def _parts(self, handed: EngineReport) -> list[EngineReport]:
-        """By what the frontier takes at once, or by partition: a commit concerns one, so that what
-        is staged for each is committed before the next is begun. What is true of the whole goes
-        with the first."""
+        """Split a report by the frontier's size limit, or else by partition. A commit concerns one
+        partition; the committer commits what is staged for it before it begins the next. Values
+        that hold for the whole report stay in its first part."""
         if self._member.most_step_bytes is not None:
             return portions(handed, self._member.most_step_bytes)
         frontier = self._frontier
@@ -284,8 +289,8 @@ class Committer:
         )
 
     def _spent(self, handed: EngineReport) -> Spent | None:
-        """With what these pages took. A crawl that was begun by an earlier version has not noted
-        what it took until then, and what is noted from now on would be taken for all of it."""
+        """Return the total cost including these pages. It is `None` for a crawl begun by an earlier
+        version, which did not note its cost: new notes would pass for the whole."""
         before = spent_by([self.notes])
         if before is None:
             return None
@@ -305,7 +310,7 @@ class Committer:
 
 
 def _sum(notes: Iterable[ExecutionNotes]) -> ExecutionNotes:
-    """What several have done."""
+    """Add up the notes of several executions."""
     done = [*notes]
     known = [each.empty for each in done if each.empty is not None]
     return ExecutionNotes(

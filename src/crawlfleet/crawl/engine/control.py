@@ -1,10 +1,10 @@
-"""How people lead a crawl that runs: hold it, let it go on, end it early."""
+"""Control of a running crawl by its operator: hold, resume, end early."""
 
 import asyncio
 
 
 class Reins:
-    """What is wanted of a crawl now. Each may be said twice."""
+    """The operator's orders for a running crawl. Each may be given twice."""
 
     def __init__(self) -> None:
         self.is_held = False
@@ -12,7 +12,7 @@ class Reins:
         self._news = asyncio.Event()
 
     def hold(self) -> None:
-        """Visit nothing more for now; what is under way is finished."""
+        """Pause the crawl: no new visit begins, and visits under way finish."""
         self.is_held = True
         self._news.set()
 

@@ -38,39 +38,40 @@ from crawlfleet.steady_clock import SteadyClock
 LOOK_EVERY_S: Final = 0.05
 HELD: Final = "held"
 ASK_OTHERS_S: Final = 2.0
-"""How often to hear what others who work for the crawl have found out."""
+"""Interval at which a crawl asks what other executions of it have found."""
 
 
 class CrawlProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a crawl has got."""
+    """The progress of a crawl."""
 
     counts: FrontierCounts
-    """Of the whole crawl, as was committed; as are the `totals`."""
+    """Committed counts of the whole crawl. The `totals` are committed and of the whole crawl,
+    too."""
     totals: NoteTotals
     part: ExecutionNotes
-    """Of that what was done for this task, where several share the crawl."""
+    """The share of this task in the totals, where several tasks share the crawl."""
     figures: WorkFigures
-    """Of this life."""
+    """Figures of this life of the crawl only."""
     elapsed_s: float
 
 
 class UrlAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one URL in a crawl."""
+    """The state of one URL in a crawl."""
 
     url: str
-    """In its canonical form."""
+    """The URL in its canonical form."""
     record: UrlRecord | None = None
-    """What the frontier knows of it; `None` when it was never taken in."""
+    """The frontier's record of the URL; `None` when the frontier never accepted it."""
     refused_by: str | None = None
     """The rule that keeps it out."""
     why: str = ""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """How a crawl ended."""
+    """The outcome of a crawl."""
 
     finished: bool
-    """Whether nothing is left to do; else the same crawl can go on from here."""
+    """True when no work is left. Otherwise the same crawl can continue from here."""
     why: str
     pages: int
     """As was committed over all lives of the crawl, as is all but `elapsed_s`, `requests_per_s` and
@@ -89,19 +90,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     slowest: dict[str, float]
     """Mean seconds of an answer, of the slowest hosts."""
     elapsed_s: float
-    """Of this life."""
+    """Duration of this life of the crawl."""
     output: dict[str, Mapping[str, Any]]
-    """What each sink says of itself."""
+    """The summary that each sink gives of itself."""
     failed: int = 0
     """URLs that gave an error instead of a page, as `pages` counts."""
     is_barren: bool = False
-    """Whether the crawl is finished, and has no page at all."""
+    """True when the crawl is finished and has no page at all."""
     requests_per_s: float = 0.0
-    """Of this life."""
+    """Request rate in this life of the crawl."""
     empty_fields: Mapping[str, str] = {}
     """The selectors that caught nothing on any page, by their fields."""
     task_id: str = ""
-    """Where a fleet has done it."""
+    """The task of the crawl if a fleet ran it; else empty."""
 
 
 class CrawlRun:
@@ -144,7 +145,8 @@ class CrawlRun:
         self._asked_others = 0.0
         self._parameters = parameters
         self._parts = (parameters.split_hosts or 1) if self._is_shard else 1
-        """Of each host; of a shard, as it was decided when the crawl was divided."""
+        """Number of parts of each host. A shard uses the number fixed when the crawl was
+        divided."""
         if self._parts > 1 and ledger is None:
             raise NoLedger(
                 "this crawl was begun with hosts that several workers visit at once "
@@ -187,8 +189,8 @@ class CrawlRun:
             await self._office.close()
 
     async def progress(self) -> CrawlProgress:
-        """How far the crawl has got: waits until `run` has opened it, and stays as it was at the
-        end."""
+        """Return the progress of the crawl. Waits until `run` has opened it. After the end, the
+        last progress is returned."""
         await self._is_open.wait()
         if self._ended is not None:
             return self._ended
@@ -202,7 +204,8 @@ class CrawlRun:
         )
 
     async def explain(self, address: str) -> UrlAnswer:
-        """What the running crawl knows of an address, or why it does not visit it."""
+        """Return the running crawl's record of an address, or the reason why it does not visit
+        it."""
         return await explained(self._parameters, self._frontier, address)
 
     async def hosts(self, limit: int) -> Sequence[HostFigures]:
@@ -298,7 +301,8 @@ class CrawlRun:
         await self._frontier.forget(self._worker)
 
     def _mate(self, name: str) -> str:
-        """What a process of this crew is called on a frontier that others work on, too."""
+        """Return the name under which a process of this crawl works on a frontier shared with
+        others."""
         return name if self._member is None else f"{self._member.execution_id}/{name}"
 
     def _is_finished(self, counts: FrontierCounts) -> bool:
@@ -348,7 +352,8 @@ class CrawlRun:
 
 
 async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> UrlAnswer:
-    """What a crawl that is not running knows of an address, or why it would not visit it."""
+    """Return the record of an address in a crawl that is not running, or the reason why the crawl
+    would not visit it. Opens and closes the frontier."""
     await frontier.open()
     try:
         return await explained(parameters, frontier, address)
@@ -357,7 +362,8 @@ async def explain(parameters: CrawlParameters, frontier: Frontier, address: str)
 
 
 async def explained(parameters: CrawlParameters, frontier: UrlRecords, address: str) -> UrlAnswer:
-    """The same by a frontier that is open."""
+    """Return the record of an address, or the reason why the crawl would not visit it. The frontier
+    must be open."""
     seeds, _ = checked(parameters)
     links = links_of(parameters, now=time.time())
     asked = links.seed(address)

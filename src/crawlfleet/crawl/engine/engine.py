@@ -75,9 +75,9 @@ class Engine:
         now: Callable[[], float],
         parts: int = 1,
     ) -> None:
-        """With `granted`, hosts are asked when the fleet's ledger says so, instead of the
-        neighbourhood. `product` is how robots.txt calls us; `now` is the wall clock; `parts` are
-        those of each host."""
+        """Create an engine. With `granted`, the fleet's ledger decides when a host is requested,
+        instead of the neighbourhood. `product` is our name in robots.txt; `now` is the wall clock;
+        `parts` is the number of parts of each host."""
         self._parameters = parameters
         self._politeness = parameters.politeness
         self._limits = parameters.limits
@@ -109,7 +109,7 @@ class Engine:
         self._seeds: list[Link] = []
         self._widened: list[str] = []
         self._widenings = 0
-        """Those of others that were taken over."""
+        """Number of scope extensions by other engines that this one has applied."""
         self._held = 0
         """Visits that were not handed in yet."""
         self._room = asyncio.Event()
@@ -221,7 +221,7 @@ class Engine:
             self._employ(host)
 
     def _employ(self, host: VisitedHost) -> None:
-        """As many visitors as have something to do, up to what the host allows."""
+        """Start as many visitors as the host has URLs for, up to the host's limit."""
         while host.visitors < min(host.at_once, len(host.queue)):
             host.visitors += 1
             self._spawn(self._visit_host(host))
@@ -414,8 +414,8 @@ class Engine:
                 self._hungry.set()
 
     def _wants_more(self) -> bool:
-        """Whether what was found may be the next work here. Else it is early enough to ask when
-        somebody needs it, or now and then for new hosts."""
+        """Return whether the results may yield the next work for this engine. If not, it asks for
+        work when a host runs low, or now and then for new hosts."""
         return not self._hosts or any(host.wanted for host in self._hosts.values())
 
     async def _hand_in(self) -> bool:
@@ -452,7 +452,7 @@ class Engine:
         return host.news(self._cookies.dump(name_of(host.site.key), self._now()), release=release)
 
     def _forget(self, lost: Sequence[str]) -> None:
-        """Their leases are not ours any more."""
+        """Drop hosts whose leases this engine has lost."""
         log.warning("leases were lost", hosts=len(lost))
         for name in lost:
             if host := self._hosts.pop(name, None):

@@ -25,7 +25,7 @@ from crawlfleet.model.crawl.figures import (
 from crawlfleet.model.crawl.frontier import HostFigures
 
 STRETCH_S: Final = 10.0
-"""Of time, for which pages are counted together."""
+"""Length of an interval whose pages are counted together, in seconds."""
 MOST_REMEMBERED: Final = 1_000
 """Hosts whose last pause is known."""
 
@@ -95,7 +95,8 @@ class Teller:
     def _hosts(
         self, books: Sequence[HostFigures], measures: Mapping[str, HostMeasure], now: float
     ) -> tuple[HostReport, ...]:
-        """Those that are in the way: resting ones first, then those with errors, then slow ones."""
+        """Return the hosts that slow the crawl down: resting ones first, then those with errors,
+        then slow ones."""
         known = _whole(books)
         slowest = sorted(measures, key=lambda host: -_latency_ms(measures[host]))[:MOST_HOSTS]
         names = [*known, *(host for host in slowest if host not in known)]
@@ -142,6 +143,6 @@ def _latency_ms(measure: HostMeasure) -> float:
 
 
 def _first(empty: Mapping[str, str]) -> dict[str, str]:
-    """As many as figures have room for."""
+    """Return as many empty fields as the figures have room for."""
     some = islice(empty.items(), MOST_EMPTY_FIELDS)
     return {name[:LONGEST_TEXT]: selector[:LONGEST_TEXT] for name, selector in some}

@@ -97,7 +97,8 @@ class GrantedFetch:
         return fetched
 
     async def _within(self, request: FetchRequest, left_s: float) -> Fetched:
-        """What is left of the time, after redirects, may be less than the fetcher allows."""
+        """Fetch within the time left after redirects, which may be less than the fetcher's own
+        timeout."""
         if left_s >= self._timeout_s:
             return await self._fetcher.fetch(request)
         try:

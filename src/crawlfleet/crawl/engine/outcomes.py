@@ -1,4 +1,5 @@
-"""What a visit comes to: a page with its links and items, a way on, another try, or the end."""
+"""Turns the response to a visit into its outcome: a page with links and items, a redirect, a retry,
+or a final failure."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -29,9 +30,9 @@ class PageOutcome(NamedTuple):
     visit: Visit | None
     retry: UrlRetry | None = None
     page: PageRecord | None = None
-    """What the sinks get."""
+    """The record that the sinks receive."""
     widened: str | None = None
-    """Where a seed led, out of the scope: it belongs to the crawl from now on."""
+    """Redirect target of a seed outside the scope. It belongs to the crawl from now on."""
     through: WaitingUrl | None = None
     """The page behind a wall: it led here and from here back to it, with cookies to come back
     with. What it gives now counts as what this visit gives."""
@@ -84,7 +85,8 @@ class OutcomeReader:
         self._revisiting = revisiting
         self._conditional = parameters.fetching.conditional
         self._led: OrderedDict[int, tuple[WaitingUrl, bool]] = OrderedDict()
-        """By where redirects led of late: from where, and whether with new cookies."""
+        """Recent redirects by the id of their target: the URL that was redirected, and whether the
+        response set new cookies."""
 
     def judge(
         self,
@@ -97,9 +99,9 @@ class OutcomeReader:
         lost: bool = False,
         reading: Reading | None = None,
     ) -> PageOutcome:
-        """What the answer means for the URL; `new_cookies`: whether it came with some; `lost`:
-        whether its host is not to be waited for any more; `reading`: what is on the page, where it
-        was read before."""
+        """Return what the response means for the URL. `new_cookies`: the response set some. `lost`:
+        the crawl no longer waits for the host. `reading`: the content of the page, if it was read
+        before."""
         judged = self._judge(waiting, fetched, now, retry_after_s, new_cookies, lost, reading)
         if not self._revisiting or judged.visit is None or judged.page is not None:
             return judged
@@ -147,11 +149,12 @@ class OutcomeReader:
         return PageOutcome(Visit(waiting.id, outcome, fetched.status, now, counts=False, note=note))
 
     def reads_at_once(self, fetched: Fetched) -> bool:
-        """Whether `judge` may read the page; else `read_within_limit` comes first."""
+        """Return whether `judge` may read the page itself. If not, call `read_within_limit`
+        first."""
         return fetched.outcome is not Outcome.OK or self._reader.reads_at_once(fetched.body)
 
     async def read_within_limit(self, fetched: Fetched) -> Reading:
-        """What is on a page that may take long to read."""
+        """Read a page that may take long."""
         content_type, tags = _said_by_headers(fetched)
         return await self._reader.read_within_limit(
             fetched.body,
@@ -215,7 +218,8 @@ class OutcomeReader:
         return PageOutcome(visit, page=page)
 
     def _validator(self, fetched: Fetched) -> str | None:
-        """What to ask with the next time: the entity tag, or else the date."""
+        """Return the validator for the next conditional request: the entity tag, or else the
+        date."""
         dated = None
         if self._conditional:
             for name, value in fetched.headers:

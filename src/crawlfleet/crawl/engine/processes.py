@@ -31,7 +31,8 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 MOST_DEATHS: Final = 20
-"""Of mates in a row without anything being handed in; then the crawl itself must be at fault."""
+"""Maximum number of worker processes that may die in a row without reporting any results. Beyond
+it, the crawl itself must be at fault."""
 STOP_S: Final = 20.0
 
 
@@ -174,7 +175,8 @@ class Crew:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What happened: one trouble with the store or a sink reaches every mate."""
+    """Return the first error in a group: one failure of the store or a sink reaches every worker
+    process."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -32,8 +32,8 @@ class Asking:
         granted: "Granted | None",
         now: Callable[[], float],
     ) -> None:
-        """With `granted`, hosts are asked when the fleet's ledger says so, instead of the
-        neighbourhood."""
+        """Create the requester. With `granted`, the fleet's ledger decides when a host is
+        requested, instead of the neighbourhood."""
         self._fetcher = fetcher
         self._neighbourhood = neighbourhood
         self._granted = granted
@@ -80,7 +80,8 @@ class Asking:
         log.info("host left alone", host=pausing.host, seconds=seconds, why=pausing.why)
 
     def take(self) -> tuple[dict[str, HostMeasure], list[Pausing]]:
-        """What it cost to ask, and which hosts are left alone, since the last time."""
+        """Return, and reset, the cost of the requests and the pauses of hosts since the last
+        call."""
         taken = self._measures, self._pauses
         self._measures, self._pauses = {}, []
         return taken

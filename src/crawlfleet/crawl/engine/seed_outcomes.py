@@ -1,4 +1,4 @@
-"""What became of the addresses where a crawl began: the answer when it got no page at all."""
+"""The outcomes of a crawl's first seeds, which explain a crawl that got no page at all."""
 
 from typing import Final
 
@@ -11,7 +11,8 @@ MOST_FATES: Final = 3
 
 
 async def fates_of_seeds(parameters: CrawlParameters, frontier: Frontier) -> list[UrlRecord]:
-    """Of the first few seeds. The crawl does not run any more; its frontier is opened for it."""
+    """Return the records of the first few seeds. The crawl must not be running; its frontier is
+    opened and closed."""
     told = [await explain(parameters, frontier, url) for url in parameters.seeds[:MOST_FATES]]
     return [each.record for each in told if each.record is not None]
 

@@ -1,4 +1,4 @@
-"""Where a crawl begins: the addresses that it was given, as it goes on to spell them."""
+"""Seeds: the addresses that a crawl was given, in canonical form."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,8 @@ from crawlfleet.model.crawl.parameters import CrawlParameters
 
 
 def seeds_of(parameters: CrawlParameters) -> Iterator[str | FieldProblem]:
-    """The canonical form of each address, or what is wrong with it; a problem if there is none."""
+    """Yield the canonical form of each seed, or a problem for each that is not a web address.
+    Yields one problem if there are no seeds."""
     canonical = Canonicaliser(parameters.canonical)
     for number, address in enumerate(parameters.seeds):
         url = canonical.canonical(address)
@@ -24,5 +25,5 @@ def seeds_of(parameters: CrawlParameters) -> Iterator[str | FieldProblem]:
 
 
 def seed_problems(parameters: CrawlParameters) -> Iterator[FieldProblem]:
-    """Why the crawl could not begin where it was told to."""
+    """Return the problems of the seeds that keep the crawl from starting."""
     return (seed for seed in seeds_of(parameters) if isinstance(seed, FieldProblem))

@@ -18,16 +18,16 @@ GONE: Final = "the crawl's main process is gone"
 
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process is to do; the first thing that it hears."""
+    """The task of a worker process; the first message that it receives."""
 
     parameters: CrawlParameters
     allow_private: bool
     keep_bodies: bool
     revisiting: bool
     engine: str = ""
-    """By what name the fleet's ledger is asked; empty where there is none."""
+    """Name under which the process asks the fleet's ledger; empty where there is no ledger."""
     set_by_s: float = 0.0
-    """By how much this machine's clock was set since the crawl began."""
+    """Seconds by which this machine's clock was set since the crawl began."""
 
 
 class LeaseCall(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
@@ -38,7 +38,7 @@ class LeaseCall(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
 
 
 class Results(EngineReport, frozen=False, kw_only=True, tag="handed"):
-    """What was visited."""
+    """Results of visits."""
 
 
 class Polite(msgspec.Struct, frozen=True, kw_only=True, tag="polite"):
@@ -53,7 +53,8 @@ class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """To the question of that id; 0 was never asked and means: come to an end."""
+    """The response to the request with this id. The id 0 belongs to no request and means:
+    finish."""
 
     id: int
     leased: Leased | None = None
@@ -90,7 +91,7 @@ class WireDesk:
         self._asked: dict[int, asyncio.Future[WorkResponse]] = {}
         self._last_id = 0
         self.gone = False
-        """Whether the other side is."""
+        """True when the other side of the socket is gone."""
 
     async def listen(self, end: asyncio.Event) -> None:
         """Take in answers until the other side is gone; sets `end` when told to, and then too."""

@@ -1,4 +1,5 @@
-"""Which key of a flat map is the item: the one whose elements are around those of the others."""
+"""Finds out which key of a flat map is the item: the one whose elements contain those of the other
+keys."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,32 +19,34 @@ Sorted = list[list[list[LexborNode]]]
 
 
 class Container(NamedTuple):
-    """What was found of each field, and which of them is the item, if any."""
+    """The elements found for each field, and the position of the field that is the item, if any."""
 
     at: int | None
     found: Sequence[Sequence[LexborNode]]
-    """Of the fields in their order; those of others than the item only where there is none."""
+    """Elements found for each field, in the fields' order. With an item, the lists of other fields
+    may be left empty."""
     sorted_: Sorted
-    """Of each field what belongs to each item."""
+    """Elements of each field that belong to each item; empty if there is no item."""
     links: Sequence[Sequence[LexborNode]] | None = None
-    """Those of each item, where they were found with its fields."""
+    """Links of each item, if they were found together with its fields."""
 
 
 class Inside(NamedTuple):
-    """How the fields of an item are looked for within it."""
+    """A plan for searching the fields of an item within its element."""
 
     others: Mapping[int, str]
     """All but the item itself, and the only elements that they can be."""
     together: str
     """Finds at once what can be told apart by its name, for each search takes its time."""
     columns: Mapping[str | None, int]
-    """By that name: which field it is; the number of all fields stands for the links."""
+    """Position of the field with each tag name. The number of all fields stands for the links."""
     alone: Sequence[int]
     """Fields that are looked for one by one."""
 
 
 def inside(fields: Sequence[FieldReader], item: int) -> Inside | None:
-    """What to look for within that field; `None` where names alone do not tell all others."""
+    """Return the plan for searching within that field; `None` if tag names alone do not tell all
+    other fields apart."""
     others = {at: field.tag for at, field in enumerate(fields) if at != item and field.tag}
     if len(others) < len(fields) - 1:
         return None
@@ -60,11 +63,12 @@ def inside(fields: Sequence[FieldReader], item: int) -> Inside | None:
 def choose(
     fields: Sequence[FieldReader], page: HtmlPage, likely: int, inside: Inside | None = None
 ) -> Container:
-    """Find all fields, and which is around most others; of several, the one that has more
-    elements within; then the first by name. The order in which the keys were written means
-    nothing, since stores and clients may change it.
+    """Find all fields, and choose the one that contains elements of most others. Of several, the
+    one with more elements within wins; then the first by name. The order of the keys means nothing,
+    since stores and clients may change it.
 
-    `likely` is tried first, and changes no answer; nor does what is known of its `inside`.
+    `likely` is tried first, for speed, and with `inside` by a shorter way; neither changes the
+    answer.
     """
     scopes = fields[likely].elements(page)
     if inside is not None and scopes and len(scopes) <= FEW:
@@ -95,11 +99,11 @@ def choose(
 def _search_within(
     fields: Sequence[FieldReader], page: HtmlPage, scopes: list[LexborNode], inside: Inside
 ) -> Sorted | None:
-    """What each field, and after all of them the links, have within each scope, where these are
-    sure to be the items; else `None`.
+    """Return the elements of each field, and last the links, within each scope. `None` if the
+    scopes are not certain to be the items.
 
-    They are if every other field is within one of them or nowhere, and none around them, which
-    can be told by its name alone.
+    They are certain if every other field lies within one of them or nowhere, and none around them;
+    the tag name alone must show that.
     """
     around = _tags_around(scopes)
     if around is None or not around.isdisjoint(inside.others.values()):

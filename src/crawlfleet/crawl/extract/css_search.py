@@ -16,7 +16,8 @@ from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.nesting import is_within
 
 STEPS: Final = 1_000_000_000
-"""What one search of the engine may cost: a few seconds at worst, and mostly far less."""
+"""Maximum cost of one search, in steps of the search engine: a few seconds at worst, mostly far
+less."""
 
 
 def find(page: HtmlPage, selector: str, chains: tuple[css.Chain, ...]) -> list[LexborNode]:
@@ -43,7 +44,8 @@ def _is_cheap(page: HtmlPage, chains: tuple[css.Chain, ...]) -> bool:
 
 @lru_cache(maxsize=1000)
 def _most_tags(chains: tuple[css.Chain, ...]) -> int:
-    """How many tags a page may have so that no nesting of them makes the search dear."""
+    """Return the number of tags up to which no nesting can make the search exceed its maximum
+    cost."""
     return (
         bisect_right(
             range(STEPS + 1),

@@ -30,7 +30,7 @@ from crawlfleet.model.crawl.extraction import (
 )
 
 MOST_ITEMS: Final = 100_000
-"""Of one page."""
+"""Maximum number of items of one page."""
 
 
 class Extractor:
@@ -44,11 +44,12 @@ class Extractor:
         self._structured = plan.structured
         self._insides = [inside(self._flat, at) for at in range(len(self._flat))]
         self._likely = 0
-        """Where the item was on the last page that had any: what is tried first, and changes no
-        answer."""
+        """Position of the item's field on the last page that had an item. It is tried first, for
+        speed; it changes no result."""
 
     def items(self, page: HtmlPage, document: Any = None) -> list[Item]:
-        """What the plan finds on the page; `document` is its body where that is JSON.
+        """Return the items that the plan finds on the page; `document` is its body where that is
+        JSON.
 
         The answer depends on this page alone. Never raises.
         """
@@ -69,14 +70,14 @@ class Extractor:
         return items[:MOST_ITEMS]
 
     def caught(self, page: HtmlPage, document: Any = None) -> dict[str, int]:
-        """How much each expression of the plan matches on the page, wherever it is."""
+        """Return how many matches each expression of the plan has anywhere on the page."""
         counts: dict[str, int] = {}
         for field in (*self._flat, *self._groups, *self._page):
             _count(field, [None], page, document, counts)
         return counts
 
     def container(self, page: HtmlPage) -> str | None:
-        """Which key of the flat map is the item on this page."""
+        """Return the key of the flat map that is the item on this page; `None` if none is."""
         at = choose(self._flat, page, self._likely, self._insides[self._likely]).at
         return None if at is None else self._flat[at].name
 
@@ -109,7 +110,7 @@ class Extractor:
 
 
 def _links(scopes: Sequence[LexborNode], page: HtmlPage) -> Sequence[Sequence[LexborNode]]:
-    """Those of each item."""
+    """Return the links of each item."""
     if len(scopes) > 1 and lies_within(scopes, {scope.mem_id for scope in scopes}):
         return sort_into(scopes, page.find(ANCHORS))
     # Nothing within one of them belongs to another: few links are looked at.
@@ -117,7 +118,7 @@ def _links(scopes: Sequence[LexborNode], page: HtmlPage) -> Sequence[Sequence[Le
 
 
 def _first_address(links: Sequence[LexborNode], page: HtmlPage) -> str | None:
-    """Where the first link leads that leads to a page."""
+    """Return the absolute address of the first link to another page; `None` if there is none."""
     for link in links:
         href = link.attrs.get("href")
         if href and leads_on(href):
@@ -151,7 +152,7 @@ def _fields(
 def _group(
     group: FieldReader, scopes: Sequence[Any], page: HtmlPage, document: Any
 ) -> list[list[dict[str, Any]]]:
-    """For each scope the objects that the group makes within it."""
+    """Return, for each scope, the objects that the group finds within it."""
     matches = [
         group.inner(places, page)[: MOST if group.plan.many else 1]
         for places in _places(group, scopes, page, document)
@@ -164,7 +165,7 @@ def _group(
 def _places(
     field: FieldReader, scopes: Sequence[Any], page: HtmlPage, document: Any
 ) -> Sequence[Sequence[Any]]:
-    """For each scope where the field is within it."""
+    """Return, for each scope, the field's matches within it."""
     language = field.query.language
     whole = len(scopes) == 1 and scopes[0] is None
     if language is Language.JSON:

@@ -69,11 +69,12 @@ class FieldReader:
         self.fields = tuple(FieldReader(field, nested=True) for field in plan.fields)
 
     def elements(self, page: HtmlPage) -> list[LexborNode]:
-        """Where a CSS field is on the page."""
+        """Return the elements that a CSS field matches on the page."""
         return find(page, self.query.expression, self.chains)
 
     def xml_places(self, scope: Any) -> list[Any]:
-        """What an XPath field finds: elements, texts, numbers."""
+        """Return the elements, texts and numbers that an XPath field matches; nothing if it
+        fails."""
         from lxml import etree
 
         try:
@@ -85,7 +86,7 @@ class FieldReader:
         return found if isinstance(found, list) else [found]
 
     def value(self, places: Iterable[Any], page: HtmlPage) -> Any:
-        """What the field has where it was found: elements, texts or JSON values."""
+        """Return the field's value from its matches: elements, texts or JSON values."""
         if self._plain:
             for place in places:
                 if text := " ".join(text_of(place, page.allowance).split()):

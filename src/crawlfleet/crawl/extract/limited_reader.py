@@ -32,7 +32,7 @@ READ_S: Final = 3.0
 READ_S_PER_MB: Final = 2.0
 """Further seconds of CPU for each megabyte of a page."""
 PATIENCE: Final = 10.0
-"""On a busy machine a second of CPU may take this many seconds of the clock."""
+"""Seconds of wall clock that one second of CPU may take on a busy machine."""
 START_S: Final = 60.0
 MODULE: Final = "crawlfleet.crawl.extract.reader_process_main"
 LENGTH_BYTES: Final = 8
@@ -40,7 +40,7 @@ LENGTH_BYTES: Final = 8
 
 
 class PageRequest(NamedTuple):
-    """What the reader process needs to know of a page. `cpu_s` is the limit for reading it."""
+    """A page for the reader process to read. `cpu_s` is the limit of CPU time for it."""
 
     body: bytes
     """As it came."""
@@ -61,7 +61,7 @@ class ReaderSettings(NamedTuple):
 
 
 class PageAnswer(NamedTuple):
-    """What the reader process answers; without a reading there is a reason."""
+    """The reader process's answer. Without a `reading` there is a reason."""
 
     reading: Reading | None
     reason: str = ""
@@ -88,7 +88,7 @@ class LimitedReader:
         self._turn = asyncio.Lock()
 
     def reads_at_once(self, body: bytes) -> bool:
-        """Whether the page can be read in this process by `read`."""
+        """Return whether `read` may read the page in this process, because it cannot take long."""
         # A packed sitemap is larger than it looks.
         is_small = len(body) <= LARGE and not body.startswith(GZIP)
         return is_small and not self._may_be_slow

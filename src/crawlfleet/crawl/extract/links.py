@@ -27,13 +27,13 @@ _LONGEST_SKIPPED: Final = max(map(len, _SKIPPED))
 _DOUBTFUL: Final = frozenset(
     ("", *(begin(each[0]) for each in _SKIPPED for begin in (str.lower, str.upper)))
 )
-"""How all of these begin, and what is none."""
+"""First characters of all skipped links; the empty string stands for an empty link."""
 _UNENDORSED: Final = frozenset({"nofollow", "ugc", "sponsored"})
 _TO_US: Final = addressed(PRODUCT)
 
 
 PLAIN: Final = LinkTraits()
-"""Said of nearly every link."""
+"""The traits of nearly every link."""
 _UNENDORSED_ANCHOR: Final = LinkTraits(nofollow=True)
 
 
@@ -41,12 +41,12 @@ class Discovered(NamedTuple):
     """All that a page says about where to go."""
 
     base: str
-    """What the links are relative to."""
+    """The base address of relative links."""
     links: dict[str, LinkTraits]
-    """In their order, each spelling once; white space around it is gone, and their queries are in
-    the charset of the page."""
+    """Links in the order of the page, each spelling once, without white space around them. Their
+    queries are in the charset of the page."""
     robots: Directives = FREE
-    """What the page itself asks for; headers may ask for more."""
+    """Directives in the page itself; headers may add more."""
 
 
 def discover(page: HtmlPage, to_us: frozenset[str] = _TO_US) -> Discovered:
@@ -85,7 +85,7 @@ def _meta(
     links: dict[str, LinkTraits],
     to_us: frozenset[str],
 ) -> Directives:
-    """What a meta element asks for, and where it leads."""
+    """Return the directives of a meta element. The target of a refresh is added to `links`."""
     if (attributes.get("name") or "").strip().lower() in to_us:
         return from_words(content)
     refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
@@ -102,7 +102,7 @@ def _add(links: dict[str, LinkTraits], href: str, kind: LinkKind) -> None:
 
 
 def _usable(links: dict[str, LinkTraits], page: HtmlPage) -> dict[str, LinkTraits]:
-    """Those that may be addresses, as they are asked for."""
+    """Drop links that cannot be addresses, and spell the others in the charset of the page."""
     doubtful = [href for href in links if href[:1] in _DOUBTFUL]
     if len(page.body) > LONGEST:
         doubtful += [h for h in links if len(h) > LONGEST and h[:1] not in _DOUBTFUL]
@@ -117,7 +117,7 @@ def _usable(links: dict[str, LinkTraits], page: HtmlPage) -> dict[str, LinkTrait
 
 
 def leads_on(href: str) -> bool:
-    """Whether this may be the address of another page."""
+    """Return whether the link may be the address of another page."""
     if not 0 < len(href) <= LONGEST:
         return False
     if href[0] == "/" or href[:4] == "http":
@@ -142,7 +142,7 @@ def _kind_of_link(attributes: dict[str, str | None]) -> LinkKind | None:
 
 
 def _refreshed(content: str) -> str | None:
-    """Where a page sends its readers: `5; url=/next`."""
+    """Return the target of a refresh such as `5; url=/next`; `None` if there is none."""
     found = _REFRESH.match(content[:LONGEST])
     if found is None:
         return None

@@ -38,7 +38,7 @@ class HtmlPage:
         self.charset = charset
         end = cut_at(body)
         self.cut = end is not None
-        """Whether the page was too deep or too large, and its rest is ignored."""
+        """True when the page was too deep or too large, so that its rest is ignored."""
         self.allowance = TextBudget()
         self.body = body if end is None else body[:end]
         self._tags: int | None = None
@@ -50,7 +50,7 @@ class HtmlPage:
 
     @property
     def tags(self) -> int:
-        """At least as many as there are elements."""
+        """An upper bound of the number of elements."""
         if self._tags is None:
             self._tags = self.body.count(b"<")
         return self._tags
@@ -70,7 +70,7 @@ class HtmlPage:
 
     @property
     def base(self) -> str:
-        """What the page's links are relative to."""
+        """The base address of the page's relative links."""
         if self._base is None:
             self._base = self._stated_base()
         return self._base
@@ -90,8 +90,8 @@ class HtmlPage:
         return self.url
 
     def find(self, selector: str) -> list[LexborNode]:
-        """What the engine finds in the tree; an element comes once for each alternative that it
-        matches, and a bad selector raises."""
+        """Return the elements that match the selector. An element comes once for each alternative
+        that it matches. Raises for a bad selector."""
         root = self.tree.root
         return [] if root is None else search(selector, root)
 
@@ -109,14 +109,14 @@ class HtmlPage:
 
     @property
     def title(self) -> str:
-        """What the page calls itself."""
+        """The title of the page; empty if it has none."""
         root = self.tree.root
         found = [] if root is None else _engine.find_first("title", root)  # type: ignore[attr-defined]
         return " ".join(found[0].text().split())[:1000] if found else ""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How deep the tree is, and how many siblings a node has on average."""
+        """The depth of the tree, and the average number of siblings of a node."""
         if self._shape is None:
             self._shape = _shape(self.tree)
         return self._shape
@@ -127,15 +127,15 @@ def _read(nodes: list[LexborNode]) -> list[Lead]:
 
 
 def _only_hrefs_lead(tree: LexborHTMLParser, metas: list[Lead]) -> bool:
-    """Whether no frame and no `meta` leads elsewhere, as on most pages."""
+    """Return whether no frame and no `meta` refresh leads elsewhere, as on most pages."""
     if _has_frames(tree) or tree.tags("iframe"):
         return False
     return not any("refresh" in (each.get("http-equiv") or "").lower() for _, each in metas)
 
 
 def _has_frames(tree: LexborHTMLParser) -> bool:
-    """Whether the page has frames in place of a body. That is the first element after its head,
-    whatever `tree.body` says: one that was begun and then replaced stays there."""
+    """Return whether the page has frames in place of a body. The first element after the head
+    decides, whatever `tree.body` is: a body that was begun and then replaced stays there."""
     node = tree.head
     while node is not None and node.tag != "body":
         if node.tag == "frameset":

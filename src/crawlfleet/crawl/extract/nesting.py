@@ -1,7 +1,7 @@
-"""Which of the elements found on a page lie within which others.
+"""Finds out which elements of a page lie within which others.
 
-Each element on the way up is looked at once, whatever is asked for, so that deep pages cost no
-more than flat ones of the same size.
+Each ancestor is visited once per question, so that deep pages cost no more than flat ones of the
+same size.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from selectolax.lexbor import LexborNode
 
 
 def sort_into(scopes: Sequence[LexborNode], found: Iterable[LexborNode]) -> list[list[LexborNode]]:
-    """For each scope the elements that belong to it: it is the nearest one around them.
+    """Return, for each scope, the elements of which it is the nearest scope around them.
 
     A scope belongs to itself.
     """
@@ -24,7 +24,10 @@ def sort_into(scopes: Sequence[LexborNode], found: Iterable[LexborNode]) -> list
 
 
 def nest_into(scopes: Sequence[LexborNode], found: Iterable[LexborNode]) -> list[list[LexborNode]]:
-    """The same for elements that are scopes of their own: none belongs to itself."""
+    """Return, for each scope, the elements of which it is the nearest scope strictly around them.
+
+    Unlike in `sort_into`, no scope belongs to itself.
+    """
     sorted_: list[list[LexborNode]] = [[] for _ in scopes]
     owners: dict[int, int | None] = {scope.mem_id: at for at, scope in enumerate(scopes)}
     for node in found:
@@ -36,7 +39,8 @@ def nest_into(scopes: Sequence[LexborNode], found: Iterable[LexborNode]) -> list
 
 
 def contained(found: Sequence[Sequence[LexborNode]]) -> list[dict[int, int]]:
-    """For each set of elements: which other sets have elements strictly within, and how many."""
+    """Return, for each set of elements, the other sets with elements strictly within, and their
+    number."""
     marks: dict[int, int] = {}
     for at, nodes in enumerate(found):
         for node in nodes:
@@ -56,7 +60,7 @@ def contained(found: Sequence[Sequence[LexborNode]]) -> list[dict[int, int]]:
 
 
 def lies_within(nodes: Sequence[LexborNode], others: set[int]) -> bool:
-    """Whether any of the elements lies strictly within one of the others, given by their ids."""
+    """Return whether any element lies strictly within one of the others, given by their ids."""
     seen: set[int] = set()
     for node in nodes:
         each = node.parent
@@ -72,7 +76,7 @@ def lies_within(nodes: Sequence[LexborNode], others: set[int]) -> bool:
 
 
 def is_within(nodes: Sequence[LexborNode], others: Sequence[LexborNode]) -> dict[int, bool]:
-    """By the id of each element: whether it lies strictly within one of the others."""
+    """Return, by the id of each element, whether it lies strictly within one of the others."""
     outer = {node.mem_id for node in others}
     known: dict[int, bool] = {}
     for node in nodes:

@@ -18,7 +18,7 @@ from crawlfleet.model.crawl.reading import FREE, Directives, LinkKind, LinkTrait
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 GZIP: Final = b"\x1f\x8b"
-"""How packed bytes begin."""
+"""First bytes of gzip data."""
 CUT: Final = "too deep or too large to be read to its end"
 
 
@@ -36,7 +36,7 @@ class Reader(Protocol):
     """Reads the pages of a whole crawl."""
 
     def reads_at_once(self, body: bytes) -> bool:
-        """Whether the page can be read by `read`, since it cannot take long."""
+        """Return whether `read` may read the page, because it cannot take long."""
 
     def read(
         self,
@@ -67,8 +67,8 @@ class Reader(Protocol):
         robots_tags: Sequence[str] = (),
         headers: Sequence[tuple[str, str]] = (),
     ) -> Reading:
-        """The same for pages that may take long, as they came: one that takes too long is
-        `unreadable`."""
+        """Read a page that may take long, with its body as it came over the wire. A page that
+        exceeds the limit yields the outcome `unreadable`."""
 
     async def close(self) -> None:
         """Let go of what reading within a limit has needed."""
@@ -117,7 +117,7 @@ class PageReader:
 
 
 def _judged(page: HtmlPage, status: int, headers: Sequence[tuple[str, str]]) -> tuple[Outcome, str]:
-    """Whether it is a page at all, and why not."""
+    """Return the outcome of the page (`OK`, `BLOCKED` or `SOFT_404`) and the reason."""
     title = page.title
     if not page_signs.worth_a_look(status=status, title=title, size=len(page.body)):
         return Outcome.OK, ""
@@ -132,7 +132,7 @@ def _judged(page: HtmlPage, status: int, headers: Sequence[tuple[str, str]]) -> 
 
 
 def visible_text(page: HtmlPage) -> str:
-    """What people read on the page, its title left out."""
+    """Return the visible text of the page without its title."""
     body = page.tree.body
     return "" if body is None else " ".join(text_of(body, page.allowance).split())
 

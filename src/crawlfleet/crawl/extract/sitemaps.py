@@ -31,7 +31,7 @@ _ENTRIES: Final = frozenset({"url", "sitemap", "item", "entry"})
 
 
 class Form(StrEnum):
-    """What kind of list it is."""
+    """The kind of a list of links."""
 
     URLSET = "urlset"
     INDEX = "index"
@@ -60,18 +60,18 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkListing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sitemap or feed has."""
+    """The links of a sitemap or feed."""
 
     form: Form
     entries: list[Listed]
     cut: bool = False
-    """Whether there was more than the limits allow."""
+    """True when the list had more entries than the limits allow."""
     trouble: str | None = None
-    """What was wrong with it; the entries before that are there."""
+    """The fault that ended reading; entries before it are kept. `None` if there was none."""
 
 
 def looks_like_listing(body: bytes, content_type: str = "") -> bool:
-    """Whether the body may be a sitemap or feed."""
+    """Return whether the body may be a sitemap or feed."""
     if body.startswith(_GZIP) or content_type == "text/plain":
         return True
     head = body[:2000]

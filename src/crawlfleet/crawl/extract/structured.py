@@ -1,4 +1,4 @@
-"""What a page says of itself for machines: JSON-LD, OpenGraph and its like, microdata.
+"""Structured data of a page: JSON-LD, OpenGraph and similar, microdata.
 
 Written by hand: extruct would parse each page a second time, and has had no release since 2024.
 """
@@ -17,8 +17,8 @@ MOST: Final = 1_000
 DEEPEST: Final = 50
 """Levels of microdata items within an item; what would have more stands for itself."""
 MOST_NAMES: Final = 10
-"""Of one microdata property. An item with items within has only one name: with two on each of fifty
-levels, a page of two kilobytes would have more values than any memory."""
+"""Maximum number of names of one microdata property. An item that contains items has only one: with
+two on each of fifty levels, a page of two kilobytes would have more values than any memory."""
 _PREFIXES: Final = ("og:", "article:", "product:", "book:", "profile:", "video:", "twitter:")
 _ADDRESSES: Final = {
     "a": "href",
@@ -57,7 +57,7 @@ def _json_ld(page: HtmlPage) -> list[Any]:
 
 
 def _bare(script: str) -> str:
-    """Without the comments that old pages hide their scripts in."""
+    """Return the script without the comment marks in which old pages hide scripts."""
     text = script.strip()
     for begin, end in (("<!--", "-->"), ("//<![CDATA[", "//]]>"), ("<![CDATA[", "]]>")):
         if text.startswith(begin):
@@ -66,7 +66,7 @@ def _bare(script: str) -> str:
 
 
 def _open_graph(page: HtmlPage) -> dict[str, Any]:
-    """By property; one that comes several times has a list."""
+    """Return the OpenGraph values by property; a property that comes several times has a list."""
     found: dict[str, Any] = {}
     for meta in page.find("meta[property], meta[name]")[:MOST]:
         attributes = meta.attributes

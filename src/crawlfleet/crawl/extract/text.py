@@ -19,10 +19,10 @@ _SILENT_XML: Final = _SILENT - {"-comment"}
 
 
 class TextBudget:
-    """What reading the texts of one page may cost.
+    """Limits for reading the texts of one page.
 
-    Elements within elements have the same text again and again, so that a small page can have
-    endless texts; when this is used up, what is left has none.
+    Nested elements repeat the same text, so that a small page can have endless texts. When the
+    budget is used up, the remaining elements have no text.
     """
 
     __slots__ = ("chars", "steps")
@@ -87,7 +87,8 @@ def _parts(top: LexborNode, allowance: TextBudget) -> list[str]:
 
 
 def text_of_xml(element: Any, allowance: TextBudget) -> str:
-    """The same for an element of the tree for XPath."""
+    """Return the text of an element of the XPath tree as a reader sees it, at most `LONGEST`
+    characters."""
     if allowance.used_up:
         return ""
     parts: list[str] = []

@@ -1,9 +1,9 @@
-"""Where a page is cut, so that reading it does not become dear.
+"""Finds the place where a page must be cut, so that parsing it stays cheap.
 
-The HTML parser looks back over all open elements at many tags, and over all attributes of a tag
-at each of them; so a page of nested `<div>` takes quadratic time, 100,000 of them a quarter of a
-minute. Pages are therefore cut before they become dear: at a depth, a number of tags or of
-attributes that no page for people has. Small pages are parsed as they are; they cannot be dear.
+The HTML parser looks back over all open elements at many tags, and over all attributes of a tag at
+each of them. So a page of nested `<div>` takes quadratic time: 100,000 of them take a quarter of a
+minute. Pages are therefore cut at a depth, a number of tags or of attributes that no page for
+people has. Small pages are parsed as they are: they cannot be expensive.
 """
 
 import re
@@ -12,19 +12,20 @@ from itertools import islice
 from typing import Any, Final
 
 FEW_TAGS: Final = 10_000
-"""With fewer, even the worst nesting is parsed in a tenth of a second."""
+"""Number of tags below which even the worst nesting is parsed in a tenth of a second."""
 SHORTEST_TAG: Final = len("<p>")
 FEW_BYTES: Final = 128_000
-"""With fewer, even a tag full of attributes is read in two seconds."""
+"""Size in bytes below which even a tag full of attributes is read in two seconds."""
 MOST_TAGS: Final = 200_000
 MOST_MARKS: Final = 1_000_000
-"""Of `<`, whatever they stand for."""
+"""Maximum number of `<` characters, whatever they stand for."""
 DEEPEST: Final = 2_000
 DEEPEST_IN_SCRIPTS: Final = 10_000
-"""The same, with what scripts have that looks like tags."""
+"""Maximum depth when tag-like text within scripts is counted, too."""
 MOST_ATTRIBUTES: Final = 2_000
 SLOPPY: Final = 1_000
-"""So many end tags more than begun elements of a name are a mistake, not a trick."""
+"""Number of surplus end tags of a name up to which they are taken for a mistake, not for an
+attack."""
 
 _MARK_UP: Final = re.compile(
     rb"<(?:!--.*?(?:-->|\Z)|(script|style|textarea|title)\b.*?(?:</\1|\Z)"
@@ -48,13 +49,13 @@ _FLAT: Final = re.findall(
 `article` and `listing` can be nested without end, and each of them costs the parser a look at all
 that are open."""
 _SIGNIFICANT: Final = 1 + max(map(len, _FLAT))
-"""So many bytes of a name tell whether it is one of these."""
+"""Number of leading bytes of a name that show whether it is one of `_FLAT`."""
 _SIGNS: Final = 38
-"""What a byte of a name can be: the end, a letter, a digit, or anything else."""
+"""Number of values of a byte in a name: the end, a letter, a digit, or anything else."""
 
 
 def cut_at(body: bytes) -> int | None:
-    """Where the page must be cut; `None` when all of it can be parsed."""
+    """Return the position where the page must be cut; `None` if all of it can be parsed."""
     if len(body) < SHORTEST_TAG * FEW_TAGS:
         return None
     ends = []
@@ -66,7 +67,7 @@ def cut_at(body: bytes) -> int | None:
 
 
 def _crowded_tag(body: bytes) -> int | None:
-    """Where the first tag begins that has too many attributes."""
+    """Return the position of the first tag with too many attributes; `None` if there is none."""
     shortest = MOST_ATTRIBUTES * _SHORTEST_ATTRIBUTE
     for found in _MARK_UP.finditer(body):
         start, end = found.span()
@@ -78,7 +79,7 @@ def _crowded_tag(body: bytes) -> int | None:
 
 
 def _too_many(body: bytes) -> list[int]:
-    """Where there are too many tags, and where they are nested too deep."""
+    """Return the positions where the tags become too many and where they are nested too deep."""
     import numpy as np  # takes a while, and few pages need it
 
     letter = _letters()
@@ -113,7 +114,7 @@ def _too_many(body: bytes) -> list[int]:
 
 
 def _can_nest(text: Any, begin: Any) -> Any:
-    """For each name that begins there: whether such elements can be nested without end."""
+    """Return, for each name that begins there, whether such elements can be nested without end."""
     import numpy as np
 
     sign, flat = _flat_names()
@@ -128,7 +129,8 @@ def _can_nest(text: Any, begin: Any) -> Any:
 
 @cache
 def _letters() -> Any:
-    """By byte: a letter in lower case or a digit; what ends a name is a space."""
+    """Return a table by byte: a letter in lower case or a digit; a space for bytes that end a
+    name."""
     import numpy as np
 
     letters = [
@@ -139,8 +141,8 @@ def _letters() -> Any:
 
 @cache
 def _flat_names() -> tuple[Any, Any]:
-    """By byte: which sign of a name it is, none where it ends the name. And the flat names as
-    numbers of these signs."""
+    """Return a table by byte of its sign in a name, 0 where the byte ends the name; and the flat
+    names as numbers made of these signs."""
     import numpy as np
 
     signs = [0 if code in b"\t\n\f\r />" else _SIGNS - 1 for code in range(256)]

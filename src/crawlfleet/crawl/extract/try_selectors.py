@@ -13,11 +13,11 @@ from crawlfleet.model.crawl.extraction import Item
 
 
 class Catch(msgspec.Struct, frozen=True, kw_only=True):
-    """What selectors caught."""
+    """The matches of selectors on one page."""
 
     items: list[Item]
     caught: dict[str, int]
-    """How many places each selector found, by its name; within groups by its path."""
+    """Number of matches of each selector, by its name; within groups by its path."""
 
 
 def try_selectors(

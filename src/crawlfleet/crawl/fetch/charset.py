@@ -20,7 +20,7 @@ from crawlfleet.crawl.fetch import legacy_charsets
 
 PRESCAN_BYTES: Final = 4096
 SAMPLE_BYTES: Final = 16_384
-"""As much is looked at when the charset must be guessed; guessing is slow."""
+"""Number of bytes that are examined to guess a charset; guessing is slow."""
 SNIFF_BYTES: Final = 1024
 MAX_BINARY_SHARE: Final = 0.02
 """Control characters in text; a few NULs are somebody's mistake."""
@@ -37,7 +37,7 @@ _BOMS: Final = (
 )
 _BEGIN_BOMS: Final = frozenset(mark[:1] for mark, _ in _BOMS)
 _STATEFUL: Final = frozenset({"iso-2022-jp", "utf-16le", "utf-16be"})
-"""Those whose bytes may look like ASCII or UTF-8 and mean something else."""
+"""Charsets whose bytes may look like ASCII or UTF-8 and mean something else."""
 _ESCAPE: Final = b"\x1b"
 _HEADER: Final = re.compile(
     r"charset\s*+=\s*+[\"']?+\s*+([\w.:()+-]{1,40})", re.IGNORECASE | re.ASCII
@@ -73,9 +73,9 @@ class Text(NamedTuple):
     utf8: bytes
     """The very object that came, when it was UTF-8 already."""
     charset: str
-    """What it was, by its name in the WHATWG's list; or `ASCII`. The queries of the page's links
-    are in it, also where all else is ASCII: what a link writes as `&#20013;` or `&eacute;` is
-    not."""
+    """The original charset by its WHATWG name, or `ASCII`. Queries of the page's links are encoded
+    in it, even if all else is ASCII: a link that writes `&#20013;` or `&eacute;` has other
+    characters."""
 
 
 def to_utf8(body: bytes, content_type: str = "") -> Text:
@@ -105,7 +105,7 @@ def charset_of_ascii(body: bytes) -> str:
 
 
 def is_binary(body: bytes, content_type: str = "") -> bool:
-    """Whether this is no text at all, though it may be called so."""
+    """Return whether the body is no text, although its type may say so."""
     if body.startswith(_MAGIC):
         return True
     sample = body[:SNIFF_BYTES]
@@ -163,7 +163,7 @@ def _guess(body: bytes) -> str:
 
 
 def _is_nearly_utf8(body: bytes) -> bool:
-    """Whether it is UTF-8 but for a few broken places."""
+    """Return whether the body is UTF-8 except for a few broken places."""
     text = body.decode(UTF8, "replace")
     high = len(body) - len(body.decode("ascii", "ignore"))
     return text.count("\ufffd") * 10 < high

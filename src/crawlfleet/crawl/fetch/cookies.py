@@ -25,7 +25,7 @@ from crawlfleet.crawl.fetch.request import read_target
 from crawlfleet.crawl.public_suffixes import bundled
 
 MAX_COOKIES: Final = 50
-"""Of one domain; the oldest go first."""
+"""Maximum number of cookies of one domain; the oldest are dropped first."""
 MAX_COOKIE_BYTES: Final = 4096
 MAX_DOMAIN_BYTES: Final = 8192
 """All cookies of one domain: servers refuse longer headers."""
@@ -37,7 +37,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 class Cookie(NamedTuple):
     domain: str
     host_only: bool
-    """Whether it is for this host alone, and not for those below."""
+    """True when the cookie is for this host alone, and not for its subdomains."""
     path: str
     name: str
     value: str
@@ -212,7 +212,7 @@ def _expiry(marks: dict[str, str], now: float) -> float | None:
 
 
 def _covers(path: str, asked: str) -> bool:
-    """Whether a cookie of this path goes with a request for that one (query and all)."""
+    """Return whether a cookie of `path` goes with a request for `asked` (query and all)."""
     if path == "/" or not asked.startswith(path):
         return path == "/"
     return path.endswith("/") or asked[len(path) : len(path) + 1] in {"", "/", "?"}
@@ -245,6 +245,6 @@ def _is_address(host: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def is_public_suffix(domain: str) -> bool:
-    """Whether anybody may register names under a domain, such as `co.uk`."""
+    """Return whether anybody may register names under a domain, such as `co.uk`."""
     below = f"x.{domain}"
     return bundled().registrable(below) == below

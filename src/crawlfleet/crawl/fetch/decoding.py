@@ -15,7 +15,8 @@ MAX_LAYERS: Final = 3
 STEP_BYTES: Final = 16_384
 """Fed at once: at each end of a frame, what is left of a step is copied."""
 MAX_ZSTD_FRAMES: Final = 10_000
-"""In one body: a frame takes 8 microseconds even if it is empty, and has 9 bytes."""
+"""Maximum number of zstd frames in one body: a frame takes 8 microseconds even if it is empty, and
+has 9 bytes."""
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -32,7 +33,8 @@ class DecodingLayer(Protocol):
     """One encoding of a body."""
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """What comes out; slightly more than `limit` bytes at most, when there would be more."""
+        """Return the decoded bytes. If there is more than `limit`, slightly more than `limit` bytes
+        come back."""
         ...
 
     def finish(self) -> None:
@@ -68,8 +70,8 @@ class Inflate:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _next_member(self) -> bytes:
-        """What follows the end, if it is a further member; all else is junk that browsers ignore,
-        too."""
+        """Return the bytes of the next gzip member. Other bytes after the end are junk, and are
+        ignored as in browsers; then nothing comes back."""
         rest = self._inner.unused_data
         if not self._inner.eof or not rest.startswith(_GZIP_MAGIC):
             return b""
@@ -174,16 +176,16 @@ class Decoder:
         return self.taken()
 
     def taken(self) -> bytes:
-        """What came out so far, up to the limit."""
+        """The bytes decoded so far, up to the limit."""
         whole = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         return whole if len(whole) <= self._limit else whole[: self._limit]
 
 
 def decoder(encodings: str, limit: int) -> Decoder | None:
-    """What undoes the Content-Encoding; `None` when there is nothing to undo.
+    """Return a decoder for the Content-Encoding; `None` if there is nothing to decode.
 
-    Names that mean no encoding that is known are passed over, as browsers do: some servers write
-    a charset there. Raises `Undecodable` for more encodings upon each other than anyone uses.
+    Unknown encodings are ignored, as browsers do: some servers write a charset there. Raises
+    `Undecodable` for more nested encodings than anyone uses.
     """
     layers: list[DecodingLayer] = []
     for name in reversed(encodings.lower().split(",")):

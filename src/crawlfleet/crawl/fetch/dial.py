@@ -27,7 +27,7 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.tls import client_context
 
 MAX_ADDRESSES: Final = 6
-"""Of one name are tried; each waits for its share of the time."""
+"""Maximum number of addresses of a name that are tried; each gets its share of the timeout."""
 MIN_TRY_S: Final = 1.0
 DISCARD: Final = 9
 """A port like any other."""
@@ -58,7 +58,7 @@ class NetworkTrouble(CrawlfleetError):
 
 
 class NoConnection(NetworkTrouble):
-    """There is no connection; `outcome` says what that means for a visit."""
+    """No connection could be made; `outcome` is the outcome of the visit."""
 
     def __init__(self, outcome: Outcome, reason: str, address: str = "") -> None:
         super().__init__(reason)
@@ -304,8 +304,8 @@ class Dialler:
 
 
 def is_own(address: str) -> bool:
-    """Whether an address is one of this machine's: then it is where a packet to it would come
-    from. None is sent."""
+    """Return whether an address belongs to this machine: a packet to it would come from the same
+    address. No packet is sent."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -322,8 +322,8 @@ def _refusal(host: str, address: str, reason: str) -> str:
 
 @lru_cache(maxsize=4)
 def tls_context(*, verify: bool, http2: bool = False) -> ssl.SSLContext:
-    """How TLS is spoken, and whether HTTP/2 is offered; shared, since the certificates of all
-    authorities are in it."""
+    """Return a TLS context, which offers HTTP/2 if `http2` is set. Share it: it contains the
+    certificates of all authorities."""
     context = client_context()
     if not verify:
         context.check_hostname = False

@@ -40,7 +40,7 @@ class Addresses(NamedTuple):
 
 
 class Directory(Protocol):
-    """Whoever knows the addresses of names."""
+    """A resolver of host names."""
 
     async def look_up(self, host: str) -> Addresses:
         """The addresses of a name, the best first. Raises `NameUnknown` when there is none, and
@@ -136,7 +136,7 @@ class Names:
 
 
 def is_literal(host: str) -> bool:
-    """Whether it is an address rather than a name."""
+    """Return whether the host is an IP address rather than a name."""
     # A name's last letter cannot be a digit, nor can a name have a colon: most are told so.
     if not (host[-1:].isdigit() or ":" in host):
         return False

@@ -36,7 +36,8 @@ class NotSent(Exception):
 
 
 class _Taste:
-    """Whether a content type is wanted, remembered for the few spellings that there are."""
+    """Decides whether a content type is wanted; remembers the answers, since there are few
+    spellings."""
 
     def __init__(self, wanted: tuple[str, ...]) -> None:
         self._wanted = tuple(each.lower() for each in wanted)
@@ -98,8 +99,8 @@ class Fetcher:
         await self._dialler.close()
 
     async def address_of(self, host: str) -> str | None:
-        """Where requests to a host go, as far as names tell; `None` when they do not, or when a
-        proxy sees to it."""
+        """Return the address to which requests to a host go; `None` if its name cannot be resolved,
+        or if a proxy resolves it."""
         return None if self._proxy else await self._dialler.address_of(host)
 
     async def fetch(self, request: FetchRequest) -> Fetched:
@@ -201,7 +202,7 @@ class Fetcher:
         return head + request.body
 
     def _wanted(self, request: FetchRequest) -> Wanted:
-        """The same for most requests of a crawl."""
+        """Return the limits for the response; most requests of a crawl share one object."""
         conditional = bool(request.headers) and any(
             name.lower() in CONDITIONS for name, _ in request.headers
         )

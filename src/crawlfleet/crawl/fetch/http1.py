@@ -25,11 +25,11 @@ MAX_HEADERS: Final = 500
 MAX_INTERIM: Final = 16
 """Answers of the kind 1xx before the real one."""
 ASIDE_BYTES: Final = 65_536
-"""Of the body of an error or redirect; what is longer is cut, for its status says enough."""
+"""Maximum size of the body of an error or redirect. Longer ones are cut: the status says enough."""
 STREAM_BYTES: Final = 65_536
 """An encoded body is decoded in pieces of this size, a smaller one in one go."""
 FOLD: Final = 256
-"""So many small pieces are put together, since each weighs more than its bytes."""
+"""Number of small pieces that are joined at once, since each takes more memory than its bytes."""
 
 _NAMES: Final[dict[bytes, str]] = {}
 """Names of headers as they come and as we write them; the same few all the time."""
@@ -37,7 +37,7 @@ _BEYOND_ASCII: Final = re.compile("[\x80-\xff]")
 _CLEAN: Final = dict.fromkeys((*range(32), 127), " ")
 
 _NO_HEADER: Final = "Invalid header token"
-"""What the parser says of a line whose name is none."""
+"""The parser's error for a header line without a valid name."""
 
 _IDLE, _HEAD, _BODY, _DONE = range(4)
 
@@ -47,7 +47,7 @@ class _Stop(Exception):
 
 
 class Wanted:
-    """What one request wants of its answer."""
+    """The limits that one request sets for its response."""
 
     __slots__ = ("conditional", "cut", "head", "max_body_bytes", "takes")
 
@@ -66,7 +66,7 @@ class Wanted:
 
 
 class RawResponse:
-    """What came back, as far as it came."""
+    """The response, as far as it came."""
 
     __slots__ = (
         "body",
@@ -89,9 +89,9 @@ class RawResponse:
         self.body = b""
         self.wire_bytes = 0
         self.first_at = 0.0
-        """On the monotonic clock; 0 when nothing came at all."""
+        """Time of the first byte on the monotonic clock; 0 when nothing came at all."""
         self.reusable = False
-        """Whether the connection is good for another request."""
+        """True when the connection can take another request."""
 
 
 class Http1Connection(asyncio.Protocol):
@@ -400,7 +400,7 @@ class Http1Connection(asyncio.Protocol):
             self._answer.reusable = False
 
     def _is_too_long(self, length: str | None) -> bool:
-        """Whether it is known already that the body will not fit."""
+        """Return whether the Content-Length alone shows that the body is too large."""
         if length is None or self._ignored or self._wanted.cut:
             return False
         return int(length) > self._limit
@@ -452,8 +452,8 @@ def _parser(connection: Http1Connection) -> httptools.HttpResponseParser:
 
 
 def _escaped(header: tuple[str, str]) -> tuple[str, str]:
-    """Where a Location has bytes beyond ASCII, these very bytes are asked for, as browsers do,
-    be they UTF-8 or not."""
+    """Percent-encode bytes beyond ASCII in a Location header as they came, UTF-8 or not, as
+    browsers do."""
     name, value = header
     if name != "location" or value.isascii():
         return header

@@ -40,7 +40,7 @@ from crawlfleet.model.crawl.parameters import Limits, Outcome
 
 ALPN: Final = "h2"
 WINDOW_BYTES: Final = 1 << 19
-"""What a server may send before it hears from us."""
+"""Number of bytes that a server may send before we acknowledge them."""
 SLICE_BYTES: Final = 8192
 """Read at once, since so many bytes can be a thousand frames, each of which takes its time."""
 MOST_UNSENT_BYTES: Final = 1 << 20
@@ -48,7 +48,7 @@ MOST_UNSENT_BYTES: Final = 1 << 20
 MOST_ASIDES: Final = 1000
 """Frames during an exchange that bring nothing of the answer: pings, settings, empty ones."""
 MOST_IDLE_BYTES: Final = 65_536
-"""What a server may say while nothing is asked of it."""
+"""Number of bytes that a server may send while no request is under way."""
 
 Fields = Sequence[tuple[bytes, bytes]]
 
@@ -112,7 +112,7 @@ class Http2Connection(Http1Connection):
         self._stream = 0
         self._idle_bytes = self._asides = 0
         self._going = False
-        """Whether the server takes no more requests here."""
+        """True when the server takes no more requests on this connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -180,7 +180,7 @@ class Http2Connection(Http1Connection):
             self._stop(Outcome.BAD_RESPONSE, "frames and frames, and no answer in them")
 
     def _take_part(self, event: Event) -> None:
-        """Of the answer that is waited for."""
+        """Take an event of the response that the connection waits for."""
         if isinstance(event, DataReceived):
             if length := event.flow_controlled_length:
                 self._frames.acknowledge_received_data(length, self._stream)

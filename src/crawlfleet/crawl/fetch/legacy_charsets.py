@@ -150,7 +150,8 @@ def _shift_jis(char: str) -> bytes | None:
 
 
 def _japanese_bytes(char: str) -> bytes | None:
-    """In Shift_JIS, where the characters that it has twice are in the first place."""
+    """Return the character's bytes in Shift_JIS, the first ones if it is there twice; `None` if it
+    is not there."""
     if char in _JAPANESE:
         return _JAPANESE[char]
     if char == "\N{MINUS SIGN}":
@@ -234,7 +235,8 @@ def _table(name: str) -> str | None:
 
 @cache
 def _handler(name: str) -> str:
-    """What reads the bytes that Python's codec for this encoding does not; its name."""
+    """Return the name of an error handler that decodes the bytes unknown to Python's codec for this
+    encoding."""
     fallback = _FALLBACKS.get(name)
     if fallback is None:
         return "replace"

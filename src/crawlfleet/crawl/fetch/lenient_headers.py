@@ -26,7 +26,7 @@ class Unclear(HttpParserError):
 
 
 def has_end(data: bytes | bytearray, start: int) -> bool:
-    """Whether a head ends in these bytes from there on."""
+    """Return whether the bytes from `start` on contain the end of a head."""
     return _END.search(data, max(start, 0)) is not None
 
 

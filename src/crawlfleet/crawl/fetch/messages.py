@@ -1,4 +1,4 @@
-"""What a fetch is asked for and what it brings back; a bad site is an outcome, not an error."""
+"""Requests to a fetcher and its results; a failing site is an outcome, not an error."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -16,21 +16,23 @@ class FetchRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: tuple[tuple[str, str], ...] = ()
     """Beside the usual ones: conditions, cookies of the host."""
     content_types: tuple[str, ...] = ("*/*",)
-    """Those whose body is read."""
+    """Content types whose body is read."""
     max_body_bytes: int = 10_000_000
     cut: bool = False
-    """Whether the beginning of a body that is too large is wanted; else it is empty."""
+    """True to get the beginning of a body that is too large; otherwise its body is empty."""
     method: Literal["GET", "HEAD", "POST"] = "GET"
     body: bytes = b""
-    """What a POST says; over HTTP/1.1 only. It may go twice, where a kept connection was dead."""
+    """The body of a POST, over HTTP/1.1 only. It may be sent twice if a kept connection was
+    dead."""
     proxy: str | None = None
     """Instead of the crawl's own."""
     may_go: Callable[[], bool] | None = None
-    """Asked in the moment in which the request is to go out, where somebody has a say in that."""
+    """A last check, called at the moment in which the request is to go out. `None`: there is
+    none."""
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What came of it."""
+    """The result of a request."""
 
     url: str
     outcome: Outcome
@@ -38,15 +40,16 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case, in the order of their coming."""
     body: bytes = b""
-    """With transfer and content encodings undone."""
+    """Body after transfer and content encodings were decoded."""
     wire_bytes: int = 0
-    """As they came over the wire, headers and all."""
+    """Size of the message as it came over the wire, headers and all."""
     reason: str = ""
-    """What went wrong, for people."""
+    """The cause of a failure, for people to read."""
     address: str = ""
-    """The IP address that was really talked to; that of the proxy where there is one."""
+    """The IP address of the server, or of the proxy where there is one."""
     sent_s: float = 0.0
-    """Until the request went out, as `first_byte_s` and `elapsed_s` from the beginning."""
+    """Seconds until the request went out, from the same beginning as `first_byte_s` and
+    `elapsed_s`."""
     first_byte_s: float = 0.0
     elapsed_s: float = 0.0
 

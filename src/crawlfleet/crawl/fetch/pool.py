@@ -85,7 +85,7 @@ class Pool:
 
     @property
     def idle(self) -> int:
-        """How many connections are kept."""
+        """The number of connections that are kept for later requests."""
         return len(self._idle)
 
     def close(self) -> None:

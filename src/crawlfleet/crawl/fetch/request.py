@@ -43,13 +43,13 @@ class RequestOrigin(NamedTuple):
 class Target(NamedTuple):
     origin: RequestOrigin
     path: str
-    """With the query."""
+    """Path with the query."""
 
 
 def read_target(url: str) -> Target | None:
-    """Where a URL leads; `None` when that is no web address.
+    """Return the target of a URL; `None` if it is no web address.
 
-    Canonical ones take the short way; any others are made so first.
+    A canonical URL is read directly; any other is made canonical first.
     """
     if (target := _read_canonical(url)) is not None:
         return target
@@ -87,7 +87,8 @@ def _read_origin(text: str) -> RequestOrigin | None:
 
 
 def user_agent(fetching: Fetching) -> str:
-    """Who is asking, and where to complain when a contact is known."""
+    """Return the User-Agent header: the configured one, or ours with the contact address if one is
+    set."""
     for name, value in fetching.headers.items():
         if name.lower() == "user-agent":
             return value
@@ -110,7 +111,7 @@ def header_problem(headers: Iterable[tuple[str, str]]) -> str | None:
 
 
 class Manner:
-    """How all requests of a crawl look."""
+    """The headers that all requests of a crawl share."""
 
     def __init__(self, fetching: Fetching) -> None:
         headers = {"User-Agent": user_agent(fetching), "Accept": ACCEPT}

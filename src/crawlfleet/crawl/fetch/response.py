@@ -1,4 +1,4 @@
-"""What an answer's status and headers mean to a crawl. Plain functions of values."""
+"""Interprets the status and headers of a response for a crawl. Plain functions of values."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -50,12 +50,13 @@ def media_type(content_type: str | None) -> str:
 
 @lru_cache(maxsize=1000)
 def is_html(content_type: str) -> bool:
-    """Whether an answer of this type says that it is HTML."""
+    """Return whether the content type is HTML."""
     return media_type(content_type) in HTML_TYPES
 
 
 def is_wanted(kind: str, wanted: Sequence[str]) -> bool:
-    """Whether a media type is among those wanted. One that is not told may be anything."""
+    """Return whether a media type is among those wanted. An empty one counts as wanted, since it
+    may be anything."""
     if not kind or "*/*" in wanted or kind in wanted:
         return True
     return f"{kind.partition('/')[0]}/*" in wanted

@@ -1,7 +1,7 @@
-"""Which links the keeper of a frontier has been told of.
+"""Remembers the links that a worker has already reported to the frontier.
 
-Most links of a page were met before: menus, neighbours, the way back. Telling the keeper of them
-again changes nothing where depth does not matter, and makes nine tenths of what a crawl has to say.
+Most links of a page were met before: menus, neighbours, the way back. Reporting them again changes
+nothing where depth does not matter, and would be nine tenths of all that a crawl reports.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ MOST: Final = 100_000
 """Links that are remembered."""
 
 Depths = Callable[[str], Mapping[int, int]]
-"""By host: how deep the URLs lie that are leased."""
+"""A function from a host to the depths of its leased URLs, by their ids."""
 FAR: Final = 1 << 62
 _new: Final = tuple.__new__  # a quarter of the cost of `_replace`, for each page
 
@@ -26,10 +26,11 @@ class KnownLinks:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._depths: dict[int, int] = {}
-        """By link: how deep the nearest page lies that told of it."""
+        """Depth of the nearest page that reported each link, by the link's id."""
 
     def lean(self, hosts: Sequence[HostCommit], depths: Depths) -> list[HostCommit]:
-        """The same without links that were told of by a page as near as theirs, or nearer."""
+        """Return the commits without links that a page at the same depth, or nearer, has
+        reported."""
         return [self._lean(part, depths(part.host)) for part in hosts]
 
     def note(self, commit: Commit, depths: Depths) -> None:
@@ -48,7 +49,7 @@ class KnownLinks:
             self._depths = {}
 
     def clear(self) -> None:
-        """Whoever was told may not know any more."""
+        """Forget all links, because the frontier may have lost them."""
         self._depths = {}
 
     def _lean(self, part: HostCommit, leased: Mapping[int, int]) -> HostCommit:
@@ -64,7 +65,7 @@ class KnownLinks:
 
 
 class LeasedDepths:
-    """How deep the URLs lie that are leased from a frontier, by host."""
+    """The depths of the URLs leased from a frontier, by host."""
 
     def __init__(self) -> None:
         self._depths: dict[str, dict[int, int]] = {}
@@ -73,7 +74,7 @@ class LeasedDepths:
         return self._depths.get(host, {})
 
     def take(self, leases: Iterable[HostLease]) -> None:
-        """These were given."""
+        """Remember the depths of newly leased URLs."""
         for lease in leases:
             if lease.state is not None:
                 self._depths[lease.host] = {}  # a new lease: what there was of another is over
@@ -81,7 +82,8 @@ class LeasedDepths:
             mine.update((waiting.id, waiting.depth) for waiting in lease.urls)
 
     def settle(self, commit: Commit, refused: Iterable[str]) -> None:
-        """This was committed; or these hosts were lost, and nothing was."""
+        """Forget the visited URLs of an accepted commit; or forget the `refused` hosts, whose
+        leases are lost, and keep the rest."""
         lost = [*refused]
         for host in lost:
             self._depths.pop(host, None)
@@ -95,6 +97,7 @@ class LeasedDepths:
 
 
 def may_leave_out(rules: FrontierRules) -> bool:
-    """Whether a link that is known need not be told again: not where the links of a page are kept
-    for when it comes nearer, nor where those that are turned away are counted."""
+    """Return whether links that were reported can be omitted from a commit. Not with `max_depth`
+    (links are stored until their page comes nearer) nor with `max_per_host` (rejected links are
+    counted)."""
     return rules.max_depth is None and rules.max_per_host is None

@@ -36,24 +36,24 @@ from crawlfleet.telemetry import Component, logger
 T = TypeVar("T")
 log = logger(Component.WORKER)
 COUNTS_LAST_S: Final = 0.5
-"""What was told about the counts is true for so long; others may work for the crawl, too."""
+"""Seconds for which the last counts are used; others may work for the crawl, too."""
 MOST_STEP_BYTES: Final = 4_000_000
 """A talk carries one step and one lot of seeds at most, and must fit into a request, packed or
 not: some 11 MB."""
 
 
 class _Held:
-    """What is leased here of one host."""
+    """The lease of one host."""
 
     __slots__ = ("depths", "now", "token")
 
     def __init__(self, token: int) -> None:
         self.token = token
-        """As the engine knows it."""
+        """The token as the engine knows it."""
         self.now: int | None = token
         """As the master knows it; `None` when it gave the host to somebody else."""
         self.depths: dict[int, int] = {}
-        """By URL."""
+        """Depths of the leased URLs, by their ids."""
 
 
 class MasterFrontier:
@@ -72,7 +72,7 @@ class MasterFrontier:
         self._number = 0
         self._life = 0
         self._held: dict[str, dict[str, _Held]] = {}
-        """By worker and host."""
+        """Leases by worker and host."""
         self._counts: FrontierCounts | None = None
         self._counted_at = 0.0
         self._surplus = 0
@@ -86,11 +86,12 @@ class MasterFrontier:
 
     @property
     def most_step_bytes(self) -> int:
-        """What is committed at once should not have more; a single visit may."""
+        """Maximum size of one commit; a single visit may exceed it."""
         return MOST_STEP_BYTES
 
     def take_surplus(self) -> int:
-        """How many hosts to give back, so that others have their share; says so once."""
+        """Return, and reset, the number of hosts to give back so that other executions get their
+        share."""
         surplus, self._surplus = self._surplus, 0
         return surplus
 
@@ -145,7 +146,7 @@ class MasterFrontier:
         return given
 
     def lean(self, worker: str, hosts: list[HostCommit]) -> list[HostCommit]:
-        """What is to be committed, without the links that the master was told of."""
+        """Return the commits without the links that the master already knows."""
         if self._told is None:
             return hosts
         return self._told.lean(hosts, partial(_depths, self._held.get(worker, {})))
@@ -234,8 +235,8 @@ class MasterFrontier:
             await self._reclaim()
 
     def _as_known(self, ask: wire.AnyAsk) -> wire.AnyAsk:
-        """With the tokens as the master knows them, which may have given a host another one since.
-        A lease that is not living is for the master to refuse."""
+        """Return the request with the tokens that the master knows now: it may have renewed a
+        host's token since. A lost lease is left to the master to refuse."""
         if not isinstance(ask, wire.Step):
             return ask
         mine = self._held.get(ask.worker, {})

@@ -38,7 +38,7 @@ from crawlfleet.ports.frontier.frontier import Frontier
 ASK_AGAIN_S: Final = 1.0
 TELL_EVERY_S: Final = 30.0
 COUNTS_LAST_S: Final = 0.25
-"""What was told about the counts is true for so long, unless something is changed from here."""
+"""Seconds for which the last counts are used, unless this execution changes something."""
 
 T = TypeVar("T")
 Ask = Callable[[bytes], Awaitable[bytes]]
@@ -62,7 +62,7 @@ class FrontierGone(CrawlfleetError):
 
 
 async def where(context: CrawlContext) -> wire.FrontierLocation:
-    """Where the frontier of this crawl is, once that can be told. Raises `NoPlace`."""
+    """Wait until the master knows the frontier's location, and return it. Raises `NoPlace`."""
     told_at = float("-inf")
     while True:
         try:
@@ -129,11 +129,12 @@ class RemoteFrontierClient:
 
     @property
     def most_step_bytes(self) -> None:
-        """There is no limit to what is committed at once."""
+        """`None`: a commit may have any size."""
         return None
 
     def take_surplus(self) -> int:
-        """How many hosts to give back, so that others have their share; says so once."""
+        """Return, and reset, the number of hosts to give back so that other executions get their
+        share."""
         surplus: int = getattr(self._frontier, "take_surplus", lambda: 0)()
         return surplus
 
@@ -162,7 +163,7 @@ class RemoteFrontierClient:
         return leases
 
     def lean(self, worker: str, hosts: list[HostCommit]) -> list[HostCommit]:
-        """What is to be committed, without the links that the frontier was told of."""
+        """Return the commits without the links that the frontier already knows."""
         return hosts if self._links is None else self._links.lean(hosts, self._leased.of)
 
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:

@@ -1,7 +1,7 @@
-"""What was handed in, in portions that a frontier with a limit takes at once.
+"""Splits a report into portions for a frontier that limits the size of a commit.
 
-Any hosts with their pages make a valid step, and so do some of the visits of a host: only what ends
-a lease, or speaks of all of it, goes with the last of them.
+Any hosts with their pages make a valid commit, and so do some of the visits of a host. Only values
+that end a lease, or concern all of it, go with the last portion.
 """
 
 from collections.abc import Iterator, Sequence

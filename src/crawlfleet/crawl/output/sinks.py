@@ -1,4 +1,4 @@
-"""Which sink a place belongs to, and what it has to know of the crawl."""
+"""Chooses the sink for a place, and gives it the settings of the crawl that it needs."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
@@ -20,7 +20,7 @@ COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd"}
 KIND: Final = "kind"
 CSV: Final = "csv"
 NAMING_KINDS: Final = ("jsonl", CSV)
-"""Where the kind of an item stands among its fields."""
+"""Formats in which the kind of an item stands among its fields."""
 STRUCTURED_FIELDS: Final = ("json_ld", "open_graph", "microdata")
 TOLD: Final = ("table", "host", "port")
 """Parameters of a URL that tell places apart and are no secrets."""
@@ -78,7 +78,7 @@ def on_node(
 
 
 def name_of(spec: SinkSpec) -> str:
-    """What a sink is called in receipts and summaries: its place, without what may be a secret."""
+    """Return the name of a sink in receipts and summaries: its place without possible secrets."""
     scheme, separator, rest = spec.url.partition("://")
     if not separator or scheme == "file":
         return spec.url

@@ -18,14 +18,15 @@ from crawlfleet.ports.execution import CrawlContext
 from crawlfleet.ports.sink import PageRecord
 
 PIECE_BYTES: Final = 900_000
-"""Of a segment before it is packed: packed, it is at most a little longer."""
+"""Size of a segment before compression; compressed, it is at most a little longer."""
 LEVEL: Final = 3
 APART_BYTES: Final = 50_000
 """Packing more than that takes long enough to do it in a thread."""
 
 
 def stream_of(spec: SinkSpec) -> Stream:
-    """Which stream a sink in the master's storage is; raises `InvalidRequest` when none."""
+    """Return the stream of a sink in the master's storage; raises `InvalidRequest` for any other
+    sink."""
     stream = SINKS.get(spec.url)
     if stream is None:
         raise InvalidRequest(
@@ -42,19 +43,19 @@ def stream_of(spec: SinkSpec) -> Stream:
 
 
 def runs_in(receipts: Mapping[str, Any], sink: str) -> tuple[Run, ...]:
-    """What the receipts of all executions of a crawl say of a stream; see
+    """Return the runs of a stream from the receipts of all executions of a crawl; see
     `crawl.engine.committer.marked`."""
     told = [receipt for name, receipt in receipts.items() if name.startswith(f"{sink}@")]
     return tuple(run for receipt in told for run in _read(receipt).runs)
 
 
 class Format(Protocol):
-    """How pages look in a stream."""
+    """The format of pages in a stream."""
 
     wants_bodies: bool
 
     def head(self, name: str) -> bytes:
-        """How the stream begins."""
+        """Return the first bytes of the stream."""
         ...
 
     def encode(self, pages: Sequence[PageRecord]) -> tuple[list[bytes], int]:
@@ -166,7 +167,7 @@ class UploadSink:
 
 
 class Chunk(NamedTuple):
-    """What goes into one segment."""
+    """The content of one segment."""
 
     data: bytes
     items: int

@@ -26,7 +26,7 @@ from crawlfleet.model.crawl.parameters import Politeness
 
 FRESH: Final = HostState()
 LINGER_S: Final = 2.0
-"""How long a host without work is kept: a page may still link to it."""
+"""Seconds for which a host without work is kept: a page may still link to it."""
 QUICK_S: Final = 1.0
 """A portion that lasts for less is too small: asking for the next one costs as much as a page."""
 MOST_PORTION: Final = 1024
@@ -40,7 +40,8 @@ def name_of(host_key: str) -> str:
 
 
 class Site:
-    """What all parts of a host have in common that are visited here; of a whole host, of one."""
+    """The state that all locally visited parts of a host share. A host that is not divided has one
+    part."""
 
     __slots__ = ("clock", "door", "key", "known", "rules", "visited")
 
@@ -49,12 +50,13 @@ class Site:
         """The host key."""
         self.clock = clock
         self.visited: dict[str, int] = {}
-        """Of its parts those that are visited here, and how many requests each may have."""
+        """Locally visited parts of the host, with the number of requests that each may have at
+        once."""
         self.known = FRESH
-        """What the last owner knew, and what was learned of robots.txt since."""
+        """State from the previous owner of the host, with later findings about robots.txt."""
         self.rules: RobotsRules = ALL_ALLOWED
         self.door = asyncio.Lock()
-        """Who asks for robots.txt; the others wait, and know it then."""
+        """Held by the visitor that requests robots.txt; the others wait, and know it then."""
 
     def join(self, part: str, at_once: int, known: HostState) -> None:
         """One more part, with what its last owner knew of the host."""
@@ -130,19 +132,19 @@ class VisitedHost:
         """`portion` is how many URLs are leased at once to begin with."""
         self.site = site
         self.name = lease.host
-        """That of the queue: the host key, or what a part of it is called."""
+        """Name of the queue: the host key, or the name of a part of the host."""
         self.token = lease.token
         self.queue: deque[WaitingUrl] = deque(lease.urls)
         self.portion = portion
         self._filled_at = 0.0
         self.clock = site.clock
         self.at_once = site.visited[lease.host]
-        """So many visitors it may have."""
+        """Maximum number of visitors at once."""
         self.ready = False
-        """Whether its robots.txt is known."""
+        """True when the host's robots.txt is known."""
         self.visitors = 0
         self.wanted = False
-        """Whether more URLs were asked for."""
+        """True when more URLs of the host are needed."""
         self._idle_since: float | None = None
         self.visits: list[Visit] = []
         self.retries: list[UrlRetry] = []
@@ -150,7 +152,7 @@ class VisitedHost:
 
     @property
     def is_low(self) -> bool:
-        """Whether it is time to ask for more."""
+        """Return whether it is time to request more URLs."""
         return len(self.queue) <= self.portion // 4
 
     def fill(self, urls: Iterable[WaitingUrl], now: float) -> None:
@@ -164,7 +166,7 @@ class VisitedHost:
         self._filled_at = now
 
     def is_over(self, now: float) -> bool:
-        """Whether it has had nothing to do for a while; to be asked now and then."""
+        """Return whether the host has had no work for a while. Must be called now and then."""
         if self.visitors or self.queue or not self.ready:
             self._idle_since = None
         elif self._idle_since is None:
@@ -177,7 +179,7 @@ class VisitedHost:
         self.queue.clear()
 
     def news(self, cookies: str, *, release: bool = False) -> HostCommit | None:
-        """What happened since the last time; `None` when nothing did."""
+        """Return, and reset, the results since the last call; `None` when there are none."""
         if not (release or self.visits or self.retries or self.returned):
             return None
         commit = HostCommit(
@@ -194,11 +196,12 @@ class VisitedHost:
 
 
 def wishes(hosts: Iterable[VisitedHost]) -> dict[str, int]:
-    """How many more URLs of which hosts to ask for."""
+    """Return how many more URLs to request for each host."""
     return {host.name: host.portion - len(host.queue) for host in hosts if host.wanted}
 
 
 def fullest(hosts: Iterable[VisitedHost], most: int) -> list[VisitedHost]:
-    """So many hosts to be left to others: those with the most to do, which help them most."""
+    """Return up to `most` hosts to give back to other executions: those with the most URLs, which
+    help them most."""
     ready = [host for host in hosts if host.ready] if most else []
     return sorted(ready, key=lambda host: -len(host.queue))[:most]

@@ -54,7 +54,7 @@ from crawlfleet.worker.runner.crawlfleet_runner.key_window import (
 
 log = logger(Component.WORKER)
 TICK_S: Final = 0.25
-"""How often it is looked whether there is something to say; less often nothing is said."""
+"""Interval at which the client looks for something to send to the ledger."""
 
 
 Send = Callable[[FetchRequest], Awaitable[Fetched]]
@@ -115,7 +115,7 @@ class Granted:
         self._talking: asyncio.Task[None] | None = None
         self._told_at = float("-inf")
         self._is_off = False
-        """Whether the fleet turned out to have no ledger."""
+        """True when the fleet has no ledger."""
 
     async def fetch(
         self, name: str, clock: HostClock, request: FetchRequest, send: Send | None = None

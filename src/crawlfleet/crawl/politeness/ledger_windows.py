@@ -26,7 +26,7 @@ class LeasedKey(KeyWindow):
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is to be remembered of it."""
+        """Return whether the key can be forgotten."""
         return not (self.is_held or self.owes or self.in_flight or self.waiting)
 
     def begin(self, window: Window, *, now: float, asked_at: float, asked_wall: float) -> None:
@@ -53,7 +53,7 @@ class LeasedKey(KeyWindow):
         self.wake()
 
     def is_to_return(self, now: float) -> bool:
-        """Whether the ledger is to be told that the window is over, or not needed."""
+        """Return whether to give the window back to the ledger: it is over, or not needed."""
         return self.is_due_back(now, has_waiters=bool(self.waiting))
 
     def back(self, now: float) -> Return:
@@ -86,7 +86,7 @@ class LeasedHost:
     def __init__(self, name: str, terms: list[Terms]) -> None:
         self.name = name
         self.delay_s = terms[0].delay_s
-        """Of the host's own clock, now."""
+        """Current delay of the host's own clock."""
         self.room = 0
         """Requests at once that there is use for, where others visit parts of the host; else 0."""
         self.waiters = 0
@@ -122,7 +122,7 @@ class LeasedHost:
         return longest
 
     def is_granted(self, now: float, wall: float) -> bool:
-        """Whether a request need not wait."""
+        """Return whether a request need not wait."""
         for key in self._keys:
             wait_s = key.wait_s(now, wall)
             if wait_s is None or wait_s > 0.0:
@@ -151,7 +151,7 @@ class LeasedHost:
             key.leave()
 
     def go(self, now: float, wall: float) -> bool:
-        """Whether a request may go out in this very moment; then it counts."""
+        """Return whether a request may go out at this moment. If it may, it is counted."""
         for key in self._keys:
             if not key.may_start(now, wall):
                 return False
@@ -160,7 +160,7 @@ class LeasedHost:
         return True
 
     def wants(self, now: float) -> bool:
-        """Whether windows are to be asked for."""
+        """Return whether to request windows."""
         if now < self.ask_at or now < self.paused_until:
             return False
         for key in self._keys:
@@ -186,7 +186,7 @@ class LeasedHost:
             self._keys[0].wake()
 
     def is_idle(self, now: float) -> bool:
-        """Whether it can be forgotten."""
+        """Return whether the host can be forgotten."""
         key = self._keys[0]
         rests = key.in_flight or key.is_held or key.owes or self.waiters
         return not rests and now > max(key.used_at, self.paused_until) + FORGOTTEN_S

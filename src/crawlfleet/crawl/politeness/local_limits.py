@@ -36,7 +36,7 @@ class _Neighbours:
         self.next_at = 0.0
         self.slots = Slots(share.concurrency)
         self.line = asyncio.Lock()
-        """Its first waits for `next_at`, the others for the first."""
+        """The first waiter waits for `next_at`, the others for the first."""
         self.users = 0
 
 
@@ -69,23 +69,25 @@ class Neighbourhood:
         shares = [share for share in (self._domain_share, self._address_share) if share]
         self._shares = len(shares)
         self.has_delays = any(share.delay_s for share in shares)
-        """Whether there is more to wait for than a free slot."""
+        """True when a request may have to wait for a delay, and not only for a free slot."""
         self.in_flight = Slots(IN_FLIGHT)
         self._joined: dict[str, tuple[Sequence[_Neighbours], float]] = {}
-        """By host key, and until when it is known."""
+        """Domain and address by host key, with the time until which they are valid."""
 
     def turn(self, host: str) -> "Turn":
-        """For one more request to this host key: `if not turn.take(): await turn.wait()` until it
-        is all right for its neighbours, and `turn.leave()` at its end."""
+        """Return the turn of one more request to this host key. Call `if not turn.take(): await
+        turn.wait()` until its domain and address have room, and `turn.leave()` at its end."""
         return Turn(self, host)
 
     def known(self, host: str) -> Sequence[_Neighbours] | None:
-        """Those of a host key, as they were found of late; `None` when `of` must find out."""
+        """Return the remembered domain and address of a host key; `None` when the caller must use
+        `of`."""
         joined, until = self._joined.get(host, _UNKNOWN)
         return joined if self._now() < until else None
 
     async def of(self, host: str) -> Sequence[_Neighbours]:
-        """Those of a host key; the address last, since it has the most to do."""
+        """Return the domain and address of a host key; the address comes last, since it is the
+        busiest."""
         now = self._now()
         joined = await self._join(self._name(host))
         if len(joined) == self._shares:
@@ -202,7 +204,7 @@ class Turn:
             raise
 
     def leave(self) -> None:
-        """What was taken of it, if anything, is for others."""
+        """Give back the slots that the turn took, if any."""
         if self._in_flight:
             self._neighbourhood.in_flight.give()
         for neighbours in self._joined[: self._taken]:

@@ -37,14 +37,16 @@ log = logger(Component.WORKER)
 REMEMBERED: Final = 1000
 """Hosts whose parsed rules are kept; others are parsed again from their state."""
 REMEMBERED_BYTES: Final = 16_000_000
-"""Of their texts: most have a few hundred bytes, but half a million is allowed."""
+"""Maximum size of the robots.txt texts in memory: most have a few hundred bytes, but half a million
+is allowed."""
 
 _MOST_BODY_BYTES: Final = 10_000_000
 _AS_THEY_ARE: Final = Urls(keep_tracking=True, sort_query=False, drop_session_ids=False)
 
 _LOOKED_AT_BYTES: Final = 64_000
-"""Of what is no file with rules. Walls are smaller, and even the worst page of that size is parsed
-in a fraction of a second: here nothing can end the parser."""
+"""Number of bytes that are examined of a response without rules. Block pages are smaller, and even
+the worst page of that size is parsed in a fraction of a second: the parser cannot be stopped
+here."""
 _MARK_UP: Final = re.compile(rb"\s*<").match
 _COMPATIBLE: Final = re.compile(r"Mozilla/[^(]*\(compatible; *([A-Za-z_-]+)").match
 _FIRST: Final = re.compile(r"\s*([A-Za-z_-]+)").match
@@ -122,9 +124,10 @@ class Robots:
 
 
 def _is_wall(fetched: Fetched) -> bool:
-    """Whether something answered in place of the file that keeps visitors out.
+    """Return whether a page that keeps visitors out came in place of robots.txt.
 
-    A file with rules is one, whatever its comments say; mark-up and what has no rules is looked at.
+    A file with rules is taken for robots.txt, whatever its comments say. Mark-up and files without
+    rules are examined.
     """
     if not 200 <= fetched.status < 500:
         return False

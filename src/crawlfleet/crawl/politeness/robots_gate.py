@@ -1,4 +1,4 @@
-"""Whether a host lets us in: its robots.txt, asked for at the host's own pace."""
+"""Checks whether a host's robots.txt admits us, and fetches that file at the host's own pace."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,8 @@ class Closed(NamedTuple):
     """A host cannot be visited now."""
 
     answer: Fetched | None
-    """What a visit would come to as well, since nobody answers; `None`: time will tell."""
+    """The response to record for the visit, since the host does not answer; `None`: try again
+    later."""
 
 
 class Admittance:
@@ -63,7 +64,8 @@ class Admittance:
         self._now = now
         self._robots = Robots(self._fetch, product=product)
         self._guests: dict[str, HostClock] = {}
-        """Of hosts that are not leased: the robots.txt of another one has led there."""
+        """Clocks of hosts that are not leased, but to which another host's robots.txt
+        redirected."""
 
     def welcome(self, site: Site) -> None:
         """A host was leased that may have been asked before, for the sake of another."""
@@ -71,7 +73,7 @@ class Admittance:
             site.clock.next_at = max(site.clock.next_at, guest.next_at)
 
     def is_due(self, site: Site, now: float) -> bool:
-        """Whether its robots.txt must be fetched before the next visit."""
+        """Return whether the host's robots.txt must be fetched before the next visit."""
         return self._politeness.obey_robots and now >= site.known.robots_until
 
     async def refresh(self, site: Site) -> Closed | None:
@@ -107,7 +109,7 @@ class Admittance:
         return Closed(None)
 
     async def _fetch(self, request: FetchRequest) -> Fetched:
-        """With a slot of the host that it goes to, which may be another one after a redirect."""
+        """Fetch with a slot of the target host, which is another one after some redirects."""
         name = request.url[: request.url.index("/", 8)]
         site = self._sites.get(name)
         clock = site.clock if site else self._guest(name)

@@ -1,7 +1,7 @@
-"""So many at once, and the others in line: a semaphore that costs next to nothing when it is free.
+"""A semaphore that costs next to nothing when it is free.
 
-Every page takes several of them and hardly ever waits, so that asking is a plain call, and only
-waiting is not: `if not slots.take(): await slots.wait()`.
+Every page takes several of them and hardly ever waits. So taking is a plain call, and only waiting
+is not: `if not slots.take(): await slots.wait()`.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections import deque
 
 
 class Slots:
-    """Each that was taken is given back once. Those who wait come in their order."""
+    """Slots, each to be given back once after it was taken. Waiters get slots in their order."""
 
     __slots__ = ("_waiting", "free")
 
