@@ -63,7 +63,8 @@ class Agent:
         health_info: HealthInfo | None = None,
         environments: Environments | None = None,
     ) -> None:
-        """With `environments`, the node makes some ahead of their work, as the master asks."""
+        """Create an agent. With `environments`, the node makes some of them ahead of their
+        executions, as the master asks."""
         self._link = link
         self._environments = environments
         self._pool = pool

@@ -1,6 +1,6 @@
-"""How long to wait before trying again: longer each time, and never at the same time as others.
+"""Delays between retries: longer each time, and random, so that nodes do not retry all at once.
 
-A fleet whose master comes back after an outage must not fall over it as one.
+A fleet whose master comes back after an outage must not overload it.
 """
 
 from typing import Final
@@ -9,11 +9,12 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.ports.system import System
 
 LONGEST_OBEYED_S: Final = 60.0
-"""Who asks for more is asked again all the same: it may not be the same master any more."""
+"""Maximum delay that a master can ask for. After it the node retries in any case: another master
+may answer by then."""
 
 
 def chance_of(system: System) -> float:
-    """From 0 to 1."""
+    """Return a random number from 0 to 1."""
     return int.from_bytes(system.entropy(4), "big") / 2**32
 
 
@@ -26,7 +27,8 @@ class Pauses:
         self._longest_s = longest_s
 
     def next(self, error: CrawlfleetError) -> float:
-        """How long to wait after one more failure; not less than the master asked for."""
+        """Return the delay after one more failure, in seconds; not less than the master asked
+        for."""
         chance = chance_of(self._system)
         pause_s = self._next_s * (0.5 + chance)
         self._next_s = min(self._next_s * 2, self._longest_s)
@@ -34,5 +36,5 @@ class Pauses:
         return max(pause_s, asked_s * (1.0 + chance / 2))
 
     def reset(self) -> None:
-        """It worked."""
+        """Start again with the shortest delay, after a success."""
         self._next_s = self._first_s

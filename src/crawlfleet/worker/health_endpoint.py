@@ -1,7 +1,7 @@
-"""Where a node can be asked how it is: `/healthz` for alive, `/readyz` for in a session.
+"""The HTTP endpoint for health checks of a node: `/healthz` (alive) and `/readyz` (in a session).
 
-For the master's probe and for whoever keeps the process running. It says nothing that is worth
-hiding, reads no more than the first line, and answers few at once.
+The master's probe and service supervisors use it. It reveals nothing confidential, reads only the
+first line of a request, and serves a few requests at once.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ LAST_PORT: Final = 65_535
 
 
 class HealthInfo(msgspec.Struct, kw_only=True):
-    """Who a worker is, and whether it can be given work now; kept up to date by its agent."""
+    """The identity of a worker, and whether it can take work now; its agent keeps this up to
+    date."""
 
     status: str = "alive"
     node_id: str | None = None
@@ -32,7 +33,7 @@ class HealthInfo(msgspec.Struct, kw_only=True):
 
 
 class HealthAddress(NamedTuple):
-    """What a node advertises: where the master may ask how it is."""
+    """The address that a node advertises for the master's health checks."""
 
     address: str
     port: int

@@ -24,7 +24,7 @@ class IdentityFile:
     def __init__(self, path: Path, *, master_pin: str = "") -> None:
         self._path = path
         self._unwritten: Identity | None = None
-        """Who this node is, for as long as the disk does not take it."""
+        """The node's identity while it could not be written to disk; else `None`."""
         known = self.load()
         self.master_pin = master_pin or (known.master_pin if known else "")
         if known is not None and known.master_pin != self.master_pin:

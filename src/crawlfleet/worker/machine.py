@@ -1,7 +1,7 @@
-"""What this machine has, and how busy it is.
+"""Measures the resources of this machine and their use.
 
-In a container the control group's limits are what counts, not the machine around it: a node that
-offers 64 cores and may use two would be given work that it cannot do.
+In a container the limits of the control group count, not the machine around it: a node that offers
+64 cores and may use two would be given work that it cannot do.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class ControlGroup:
         self._folders = _folders(root, proc)
 
     def cpu_limit(self) -> float | None:
-        """In cores."""
+        """The CPU limit in cores; `None` if there is none."""
         limits = []
         for folder in self._folders:
             quota, _, period = _read(folder / "cpu.max").partition(" ")
@@ -112,7 +112,8 @@ class UsageMeter:
 async def measure_capacity(
     settings: WorkerSettings, *, group: ControlGroup | None = None
 ) -> Resources:
-    """What the node offers: what is set, and what the machine has where nothing is set."""
+    """Return the resources that the node offers: the configured ones, and measured ones where
+    nothing is configured."""
     given = settings.resources
     group = group or ControlGroup()
     memory = group.memory()
@@ -158,7 +159,8 @@ def _disk_bytes() -> int:
 
 
 def _space(folder: Path) -> tuple[float | None, float | None]:
-    """How full the disk of a folder is, and how many megabytes are left for this user."""
+    """Return the used share of a folder's disk, and the megabytes left for this user; `None` if
+    unknown."""
     try:
         found = psutil.disk_usage(str(folder))
     except OSError:
@@ -167,7 +169,7 @@ def _space(folder: Path) -> tuple[float | None, float | None]:
 
 
 def _bandwidth_mbps() -> float:
-    """Of the fastest network card that is up; zero when none tells."""
+    """Return the bandwidth of the fastest network card that is up; zero when it is unknown."""
     cards = psutil.net_if_stats().items()
     return float(max((c.speed for name, c in cards if c.isup and name != "lo"), default=0))
 

@@ -1,7 +1,7 @@
-"""How many files an agent may have open at once.
+"""Limits of the number of open files of an agent.
 
-Each connection of a cell goes through the agent and needs two of its. Few programs are started with
-a limit that is meant for this; most may raise it themselves.
+Each connection of a cell goes through the agent and needs two of its files. Few programs are
+started with a limit for this; most may raise it themselves.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ ENOUGH: Final = 65_536
 """More is not asked for: some programs go through all that they could have open."""
 OWN: Final = 256
 PER_SLOT: Final = 16
-"""Of a cell, or of a process of the pool, beside its connections."""
+"""Open files of a cell or a process of the pool, in addition to its connections."""
 PER_SPARE: Final = 8
-"""Of a cell that waits for work."""
+"""Open files of a spare cell that waits for work."""
 PER_CONNECTION: Final = 2
 FEWEST_CONNECTIONS: Final = 8
 
@@ -45,14 +45,14 @@ def allow_many(slots: int, connections: int, spares: int = 0) -> int:
 
 
 def connections_of(slots: int, most: int, spares: int = 0) -> int:
-    """How many connections a cell may have at once: `most`, or its share of the files that this
-    process may have open now; a few in any case, also where that is more than there are."""
+    """Return how many connections a cell may have at once: `most`, or its share of this process's
+    limit of open files. A few are always allowed, even beyond that limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if limit == resource.RLIM_INFINITY else share_of(limit, slots, most, spares)
 
 
 def share_of(limit: int, slots: int, most: int, spares: int = 0) -> int:
-    """The same for a limit of open files."""
+    """Return how many connections a cell may have at once under a given limit of open files."""
     files = (limit - _own(spares)) // slots - PER_SLOT
     return min(max(files // PER_CONNECTION, FEWEST_CONNECTIONS), most)
 

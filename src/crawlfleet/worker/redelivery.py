@@ -23,7 +23,7 @@ MOST_DEFECTS: Final = 5
 
 
 class Redelivery:
-    """What is left to be handed in, and how the master has taken it so far."""
+    """Reports that earlier sessions left to be delivered, and the master's answers so far."""
 
     def __init__(
         self, *, link: ControlLink, identity: IdentityKeeper, keeper: ReportKeeper
@@ -32,7 +32,7 @@ class Redelivery:
         self._identity = identity
         self._keeper = keeper
         self._defects = Counter[frozenset[str]]()
-        """How often the master failed over a batch, by its executions."""
+        """Number of times that the master failed over a batch, by the batch's executions."""
         self._alone: set[str] = set()
         """Executions that are sent one by one."""
 
@@ -64,7 +64,8 @@ class Redelivery:
             raise trouble
 
     def _next(self, reports: Sequence[Report]) -> tuple[Report, ...]:
-        """What to send now: several executions together, or all about one that goes alone."""
+        """Return the reports to send now: of several executions together, or all of one that is
+        sent alone."""
         first = reports[0].execution_id
         if first in self._alone:
             return tuple(each for each in reports if each.execution_id == first)

@@ -25,7 +25,7 @@ MOST_BYTES: Final = 64_000_000
 HEAD: Final = struct.Struct(">II")
 """Length and checksum of what follows."""
 WASTE_BYTES: Final = 4_000_000
-"""So much of the file may be records that were answered, before it is written anew."""
+"""Maximum size of answered records in the file before it is rewritten."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,9 +48,9 @@ class ReportJournal:
         self._most_bytes = most_bytes
         self._descriptor: int | None = None
         self._length = 0
-        """Of the file, as far as it is whole."""
+        """Length of the intact part of the file."""
         self._waiting: dict[str, list[tuple[Kept, int]]] = {}
-        """By execution, with the size of each record."""
+        """Records by execution, each with its size."""
         self._bytes = 0
         self._unwritten: list[bytes] = []
         self._turn = asyncio.Lock()
@@ -59,7 +59,7 @@ class ReportJournal:
 
     @property
     def is_full(self) -> bool:
-        """Whether the node should take no more work for now."""
+        """True when the node should take no more work for now."""
         return self._bytes >= self._most_bytes or bool(self._unwritten)
 
     def waiting(self) -> list[tuple[str, ReportBatch]]:

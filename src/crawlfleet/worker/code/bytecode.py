@@ -77,7 +77,7 @@ class Bytecode:
         return True
 
     async def _run(self, order: CellOrder) -> None:
-        """To its end, whatever that is."""
+        """Run the order in a cell and wait for its end, whether it succeeds or fails."""
         cell, ended = await self._sandbox.start(order, _End)
         try:
             await ended.seen.wait()

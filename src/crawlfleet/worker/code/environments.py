@@ -30,7 +30,7 @@ from crawlfleet.worker.code.bytecode import OUTPUT
 log = logger(Component.WORKER)
 LOOK_EVERY_S: Final = 0.1
 REMEMBERED_S: Final = 60.0
-"""How long one that cannot be made is not tried again: many tasks may want it at once."""
+"""Seconds for which a failed environment is not tried again: many tasks may want it at once."""
 MADE: Final = "made.json"
 _BUILDING: Final = "building"
 _GONE: Final = "gone"
@@ -48,7 +48,7 @@ class NoCode(Exception):
 
 
 class CannotMake(Exception):
-    """There is no environment; `error_class` says whether trying again can help."""
+    """An environment cannot be made; `error_class` says whether a retry can help."""
 
     def __init__(self, message: str, error_class: ErrorClass, details: str = "") -> None:
         super().__init__(message)
@@ -68,12 +68,12 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def programs(self) -> Path:
-        """Where `python` and the programs of its packages are."""
+        """The folder with `python` and the programs of the installed packages."""
         return self.folder / "venv" / "bin"
 
 
 class _Made(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written beside a whole environment."""
+    """The record that is written beside a complete environment."""
 
     contents: Contents
     bytes: int
@@ -181,13 +181,15 @@ class Environments:
         return failure
 
     async def _add_bytecode(self, digest: str) -> None:
-        """To what is whole and has its name already: bytecode knows the paths of its sources."""
+        """Compile a complete environment under its final name: bytecode contains the paths of its
+        sources."""
         folder = self._folder / digest
         if self._compile is not None and await self._compile(folder):
             await asyncio.to_thread(_measure_again, folder)
 
     async def _compile_again(self, digest: str) -> None:
-        """What a compiler left that died at it, unless somebody uses the environment now."""
+        """Clear the output of a compiler that died, and compile again, unless the environment is in
+        use now."""
         left = self._folder / digest / OUTPUT
         if not left.is_dir():
             return
@@ -231,7 +233,7 @@ class Environments:
 
     @contextlib.contextmanager
     def _taken(self, digest: str) -> Iterator[bool]:
-        """Whether nobody else has anything to do with an environment, for the block."""
+        """Lock an environment for the block; yield False if another execution or node uses it."""
         with self._lock_file(digest) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -27,7 +27,8 @@ Made = Callable[[], None]
 
 
 class Warming:
-    """Of one session of a node. Without `environments` there is nothing to make or to tell."""
+    """Makes environments ahead of their executions during one session of a node. Without
+    `environments` there is nothing to make or to report."""
 
     def __init__(self, environments: Environments | None) -> None:
         self._environments = environments
@@ -37,8 +38,8 @@ class Warming:
         self._beats = 0
 
     async def news(self) -> tuple[str, ...] | UnsetType:
-        """What the next heartbeat tells: the digests of what is there, when that has changed or
-        was not said for a while."""
+        """Return the digests of the environments for the next heartbeat, if they have changed or
+        were not reported for a while; else `UNSET`."""
         if self._environments is None:
             return UNSET
         there = await asyncio.to_thread(self._environments.kept)
@@ -66,7 +67,7 @@ class Warming:
             self._work.add_done_callback(report_failure)
 
     def under_way(self) -> list[asyncio.Task[None]]:
-        """What is to be cancelled when the session ends."""
+        """Tasks to cancel when the session ends."""
         return [] if self._work is None or self._work.done() else [self._work]
 
     async def _make_all(

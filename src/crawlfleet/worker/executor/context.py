@@ -1,4 +1,5 @@
-"""In an executor process: what an executor can do and ask while it works on one execution."""
+"""Part of the executor process: the context that an executor uses while it works on one
+execution."""
 
 import time
 from collections.abc import Mapping, Sequence

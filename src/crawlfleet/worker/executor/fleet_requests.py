@@ -1,4 +1,4 @@
-"""In an executor process: requests to services of the master, which the node passes on."""
+"""Part of the executor process: requests to services of the master, which the node relays."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class ServiceClient:
         self._last = 0
 
     def reaches(self, service: str) -> bool:
-        """Whether the node passes requests on to this service."""
+        """Return whether the node relays requests to this service."""
         return service in self._services
 
     async def request(

@@ -18,7 +18,7 @@ from crawlfleet.ports.locks import LockSource
 
 MARGIN: Final = 0.1
 RENEW_AFTER: Final = 0.3
-"""Of the lease: so three renewals may fail before it is lost."""
+"""Share of the lease after which it is renewed: so three renewals may fail before it is lost."""
 LOOK_EVERY_S: Final = 0.5
 """The timers of the event loop stand still while a machine sleeps; this looks at the clock."""
 FIRST_PAUSE_S: Final = 0.05

@@ -1,7 +1,7 @@
-"""In an executor process: runs one execution after the other, as the pool orders.
+"""Part of the executor process: runs one execution after the other, as the pool orders.
 
-An executor is imported when its task type is first asked for. Orders are read while the work runs,
-so that `cancel` arrives.
+An executor is imported when its task type is first asked for. Orders are read while an execution
+runs, so that `cancel` arrives.
 """
 
 import asyncio
@@ -33,20 +33,21 @@ class Host:
     """Carries out the orders of the pool."""
 
     def __init__(self, orders_fd: int, replies: Replies, *, patience_s: float = PATIENCE_S) -> None:
-        """What was sent ahead goes back when the execution before it takes longer than that."""
+        """Create the loop. Executions that were sent ahead go back to the pool when the one before
+        them takes longer than `patience_s`."""
         self._orders_fd = orders_fd
         self._lines = protocol.Lines(protocol.MAX_ORDER_BYTES)
         self._replies = replies
         self._settings = WorkerSettings()
         self._takes: tuple[str, ...] = ()
         self._executors: dict[str, tuple[Executor, msgspec.json.Decoder[Any]]] = {}
-        """With what reads their parameters."""
+        """Executors by task type, each with the decoder of its parameters."""
         self._running: tuple[str, asyncio.Task[None]] | None = None
         self._context: ExecutionContext | None = None
         self._errands: set[asyncio.Task[None]] = set()
         self._cancelled = False
         self._entered = False
-        """Whether the running task has taken its first step, and can be interrupted."""
+        """True when the running task has taken its first step and can be interrupted."""
         self._waiting = Waiting(replies, patience_s=patience_s)
         self.latest_id: str | None = None
         """The execution that was begun last."""
@@ -55,7 +56,8 @@ class Host:
         """Runs until the pool closes the pipe, which ends the whole process."""
         self._loop = asyncio.get_running_loop()
         self._surroundings = contextvars.copy_context()
-        """Of each execution: what one sets in it is not seen by the next."""
+        """Context in which each execution starts: variables that one execution sets are not seen by
+        the next."""
         self._loop.add_reader(self._orders_fd, self._read)
         try:
             await asyncio.Event().wait()
@@ -211,7 +213,8 @@ def leave() -> None:
 
 
 def _error(execution_id: str, error: BaseException) -> protocol.Error:
-    """What happened, with a traceback unless the exception was meant for people."""
+    """Return the error message to send, with a traceback unless the exception was meant for
+    people."""
     if isinstance(error, CrawlfleetError):
         message, details = str(error), ""
     else:

@@ -1,4 +1,4 @@
-"""In an executor process: the way back to the pool, and what waits because it was sent ahead."""
+"""Part of the executor process: replies to the pool, and the executions that were sent ahead."""
 
 import os
 import threading
@@ -8,7 +8,8 @@ from typing import Final
 from crawlfleet.worker.pool import protocol
 
 PATIENCE_S: Final = 0.05
-"""What was sent ahead goes back when the execution before it takes so long."""
+"""Seconds after which executions that were sent ahead go back to the pool, if the one before them
+still runs."""
 
 
 class Replies:

@@ -1,4 +1,4 @@
-"""In an executor process: what user code prints, sent as output of its execution."""
+"""Part of the executor process: sends the prints of user code as output of its execution."""
 
 import io
 import os
@@ -20,7 +20,7 @@ class Printing(io.RawIOBase):
         self._pid = os.getpid()
 
     def text(self, *, errors: str) -> io.TextIOWrapper:
-        """The same for text."""
+        """Return a text stream that writes to this one."""
         return io.TextIOWrapper(
             io.BufferedWriter(self), encoding="utf-8", errors=errors, line_buffering=True
         )
@@ -29,7 +29,7 @@ class Printing(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """Where programs print that user code starts."""
+        """Return the stderr descriptor, to which programs started by user code print."""
         return 2
 
     def write(self, data: Any) -> int:

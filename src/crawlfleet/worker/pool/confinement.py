@@ -1,4 +1,5 @@
-"""What the cell of an execution is given: limits from its allocation, its code, a way out."""
+"""Makes the order for the cell of an execution: limits from its allocation, its code, its network
+access."""
 
 import asyncio
 import contextlib
@@ -32,9 +33,9 @@ class Unprovided(CrawlfleetError):
 
 
 class Masters:
-    """Where the masters are, as far as is known: no cell may reach them, by whatever name.
+    """The known hosts of the masters, which no cell may reach by any name.
 
-    What was known once stays closed: an address is not free because another came to be used.
+    An address that was known once stays closed: it is not free only because another came into use.
     """
 
     def __init__(self, urls: Iterable[str] = ()) -> None:
@@ -58,11 +59,11 @@ class Masters:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Those that they listen on."""
+        """The ports on which the masters listen."""
         return tuple(self._ports)
 
     async def names(self) -> tuple[str, ...]:
-        """Their names and addresses; what names lead to is looked up now and then."""
+        """Return the masters' names and addresses. Names are resolved again now and then."""
         now = time.monotonic()
         if now - self._looked_at >= LOOK_UP_AFTER_S:
             for host in tuple(self._hosts):
@@ -115,14 +116,15 @@ async def order_of(
 
 
 def _import_path() -> list[str]:
-    """Where the host of the Python executors looks: first in the folder that it is started in."""
+    """Return the import path of the Python executors: first the folder in which their process
+    starts."""
     told = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return [str(Path.cwd()), *(each for each in told if each), *sys.path]
 
 
 def modules_of(patterns: Iterable[str], path: list[str]) -> tuple[str, ...]:
-    """Where the modules and packages are that patterns such as `shop.jobs:*` name; looks, but
-    imports nothing. What cannot be found is left out: the work will tell."""
+    """Return the files and folders of the modules and packages in patterns such as `shop.jobs:*`.
+    Imports nothing. Modules that cannot be found are left out: the execution will report them."""
     found: dict[str, None] = {}
     for name in {pattern.partition(":")[0].partition(".")[0] for pattern in patterns}:
         spec = PathFinder.find_spec(name, path) if name.isidentifier() else None

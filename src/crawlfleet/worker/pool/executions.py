@@ -1,8 +1,8 @@
-"""What a node and an executor process say to each other about the executions it was sent.
+"""The protocol state of the executions that a node has sent to one executor process.
 
 A process works on the executions in the order in which they were sent, one at a time: only the
-first may have begun, and it is the first that ends. Whatever is said out of turn is a breach of
-the protocol: such a process cannot be trusted to say how the next execution went.
+first may have begun, and it ends first. A reply out of turn is a breach of the protocol: such a
+process cannot be trusted to report how the next execution went.
 """
 
 import asyncio
@@ -71,13 +71,14 @@ class SentExecution:
         """When it became the first, by the loop's clock: its time runs from then on."""
         self.took_s = 0.0
         self.ended: asyncio.Future[protocol.Ending] = loop.create_future()
-        """How it ended; or `TimeLimitReached`, or what became of the process."""
+        """Resolves to the ending of the execution. Fails with `TimeLimitReached` or with the error
+        of the process."""
         self._loop = loop
         self._limit_s = limit_s
         self._limit: asyncio.TimerHandle | None = None
 
     def take_turn(self) -> None:
-        """It is the first now."""
+        """Start the time limit: the execution is now the first of its process."""
         self.turn_at = self._loop.time()
         if self._limit_s is not None:
             self._limit = self._loop.call_later(self._limit_s, self.fail, TimeLimitReached())
@@ -92,7 +93,7 @@ class SentExecution:
             self.ended.set_result(ending)
 
     def fail(self, error: Exception) -> None:
-        """It will not be heard how it ended."""
+        """Fail the execution, because no ending will come from the process."""
         self._drop_requests()
         self._disarm()
         fail_future(self.ended, error)

@@ -1,4 +1,4 @@
-"""What an executor process prints, cut into lines and given to the execution that printed it."""
+"""Cuts the output of an executor process into lines for the execution that printed it."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ class Output:
         return bool(self._partial_line)
 
     def turn_to(self, owner: Observer | None) -> None:
-        """What comes now is of this execution, or of none."""
+        """Assign the output from now on to this execution, or to none."""
         if owner is not self._owner:
             self.end_line()
             self._owner = owner

@@ -53,9 +53,9 @@ class ProcessPool:
         recycle_after: int = RECYCLE_AFTER,
         ready_timeout_s: float = READY_TIMEOUT_S,
     ) -> None:
-        """Without a `sandbox` nothing is confined, and what demands it fails. `provide` tells by
-        task type what executions in a cell need beyond the usual. With a `workshop` it also runs
-        code that people handed over. No cell reaches the `masters`."""
+        """Create a pool. Without a `sandbox` nothing is confined, and executions that demand it
+        fail. `provide` returns, by task type, the extra needs of executions in a cell. With a
+        `workshop` the pool also runs handed-over code. No cell can reach the `masters`."""
         self._settings = settings
         self._sandbox = sandbox
         self._provide = provide or {}
@@ -71,7 +71,7 @@ class ProcessPool:
         self._taken = 0
         self._children: set[ExecutorProcess] = set()
         self._holding: set[ExecutorProcess] = set()
-        """Those that hold a slot."""
+        """Processes that hold a slot."""
         self._idle: list[ExecutorProcess] = []
         self._at_work: dict[str, ExecutorProcess] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -95,7 +95,7 @@ class ProcessPool:
 
     @property
     def isolation(self) -> Isolation | None:
-        """How well it can keep foreign code apart; `None` when not at all."""
+        """The strength of the isolation of foreign code; `None` when there is no sandbox."""
         return self._sandbox.isolation if self._sandbox is not None else None
 
     @property
@@ -208,8 +208,8 @@ class ProcessPool:
     async def _order(
         self, assignment: Assignment, provide: Provide | None = None, *, ahead: bool = False
     ) -> CellOrder | None:
-        """What the cell of an execution is given; `None` when it needs none. Raises `NotBegun`
-        and `Unprovided`."""
+        """Return the order for the cell of an execution; `None` when it needs no cell. Raises
+        `NotBegun` and `Unprovided`."""
         if not needs_cell(
             assignment.task_type,
             assignment.isolation,
@@ -266,7 +266,8 @@ class ProcessPool:
     async def _listen(
         self, child: ExecutorProcess, talk: SentExecution, assignment: Assignment
     ) -> Attempt:
-        """How it ended; raises `NotBegun` or `ProcessGone`."""
+        """Wait for the end of an execution, and return its outcome. Raises `NotBegun` or
+        `ProcessGone`."""
         self._at_work[talk.id] = child
         try:
             reply = await talk.ended

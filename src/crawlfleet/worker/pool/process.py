@@ -32,7 +32,7 @@ PYTHON_HOST: Final = (sys.executable, "-m", "crawlfleet.worker.executor.main")
 LEASH: Final = (sys.executable, "-I", "-S", str(Path(parent_watch.__file__)))
 
 EXIT_WAIT_S: Final = 1.0
-"""How long a process that closed its stdout may take to exit, before it is killed."""
+"""Seconds in which a process must exit after it closed its stdout; then it is killed."""
 LAST_WORDS_S: Final = 0.2
 """After the process is gone, how long its pipe may still deliver what it had written."""
 REAP_WAIT_S: Final = 5.0
@@ -47,10 +47,10 @@ class ProcessGone(Exception):
 
 
 class ProcessNotStarted(Exception):
-    """There is no process; `output` is the last of what it printed."""
+    """An executor process did not start; `output` is the last of its output."""
 
     def __init__(self, message: str, output: str = "", *, has_died: bool = False) -> None:
-        """It `has_died` when it was there, and nobody had a reason to end it."""
+        """`has_died` is set when the process had started and was not ended on purpose."""
         super().__init__(message)
         self.output = output
         self.has_died = has_died
@@ -63,13 +63,15 @@ def environment(parent: Mapping[str, str]) -> dict[str, str]:
 
 
 def command_line(command: Sequence[str]) -> tuple[str, ...]:
-    """How a process is started that dies with this one; without a command, the Python host."""
+    """Return the command line of a process that dies with this one; without a `command`, that of
+    the Python executors."""
     parent = str(os.getpid())
     return (*LEASH, parent, *command) if command else (*PYTHON_HOST, parent)
 
 
 class ExecutorProcess(asyncio.SubprocessProtocol):
-    """Made by `spawn`, ended by `retire` or `end`; both may be called at any time, and again."""
+    """An executor process. `spawn` starts it; `retire` or `end` ends it. Both may be called at any
+    time, and again."""
 
     def __init__(self, kind: str, *, confined: bool = False) -> None:
         """A `confined` one hears from a cell, which is its transport."""
@@ -79,7 +81,8 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
         self.departed = False
         self.takes_orders = False
         self.is_private = False
-        """Whether it is for one execution alone, as one is that was told secrets."""
+        """True when the process serves one execution only, for instance because it received
+        secrets."""
         self._log = telemetry.logger(telemetry.Component.WORKER)
         self._loop = asyncio.get_running_loop()
         self._output = Output()
@@ -127,8 +130,8 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
         hello: protocol.Hello,
         ready_timeout_s: float,
     ) -> "ExecutorProcess":
-        """The same in a cell of its own, for one execution. If a cell that was made ahead has died
-        by the time, in another."""
+        """Start a process in a cell of its own, for one execution. If a cell that was made ahead
+        has died by then, another one is used."""
         ahead = True
         while True:
             try:
@@ -182,22 +185,22 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
 
     @property
     def is_confined(self) -> bool:
-        """Whether it lives in a cell, which is not used again."""
+        """True when the process runs in a cell, which is not used again."""
         return self._cell is not None
 
     @property
     def figures(self) -> dict[str, float]:
-        """What it used, where that is counted."""
+        """Return the resources that the process used, where they are counted; else nothing."""
         return self._cell.figures() if self._cell is not None else {}
 
     @property
     def under_way(self) -> int:
-        """How many executions it was sent and has not ended."""
+        """The number of executions that were sent and have not ended."""
         return self._channel.under_way
 
     @property
     def ahead(self) -> int:
-        """How many executions it may be sent ahead."""
+        """The number of executions that may be sent ahead."""
         return self._channel.ahead
 
     def begin(
@@ -230,7 +233,7 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
         return True
 
     async def exit_report(self) -> tuple[str, str]:
-        """How a departed process ended, in words, and the last of what it printed."""
+        """Return how a departed process ended, in words, and the last of its output."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(EXIT_WAIT_S):
                 await self._exited.wait()

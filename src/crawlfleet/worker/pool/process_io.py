@@ -27,7 +27,8 @@ class ProcessChannel:
     ) -> None:
         self.ready: asyncio.Future[protocol.Ready] = loop.create_future()
         self.ahead = 0
-        """How many executions may be sent ahead: none unless they have been very short."""
+        """The number of executions that may be sent ahead: none unless they have been very
+        short."""
         self._output = output
         self._write = write
         self._loop = loop
@@ -35,21 +36,22 @@ class ProcessChannel:
         self._lines = protocol.Lines(protocol.MAX_REPLY_BYTES)
         self._unsent: list[protocol.Order] = []
         self._queue = 0
-        """How many executions it can queue."""
+        """The number of executions that the process can queue."""
         self._usual_s = AHEAD_S
-        """How long an execution takes."""
+        """The usual duration of an execution, in seconds."""
 
     @property
     def under_way(self) -> int:
-        """How many executions it was sent and has not ended."""
+        """The number of executions that were sent and have not ended."""
         return len(self._executions)
 
     def let_queue(self, executions: int) -> None:
-        """It says that it can queue so many."""
+        """Set the number of executions that the process offers to queue."""
         self._queue = min(max(executions, 0), protocol.MAX_AHEAD)
 
     def send(self, order: protocol.Order) -> None:
-        """With all that is sent in this turn of the loop: one write, and one look of the child."""
+        """Send an order with all others of this turn of the loop, so that one write wakes the child
+        once."""
         if not self._unsent:
             self._loop.call_soon(self._send_all)
         self._unsent.append(order)
@@ -76,7 +78,8 @@ class ProcessChannel:
         return present
 
     def hear(self, data: bytes) -> None:
-        """What it says; raises `pipe.Malformed` and `pipe.LineTooLong`."""
+        """Handle data from the process's reply pipe. Raises `pipe.Malformed` and
+        `pipe.LineTooLong`."""
         for line in self._lines.feed(data):
             reply = protocol.decode_reply(line)
             if isinstance(reply, protocol.Ready) and not self.ready.done():
@@ -85,7 +88,7 @@ class ProcessChannel:
                 self._executions.take(reply)
 
     def hear_output(self, data: bytes) -> None:
-        """What it prints."""
+        """Handle output that the process printed."""
         if len(self._executions) > 1:
             # It cannot be told which execution printed this, and nobody must see what is another's.
             self._queue = self.ahead = 0
@@ -95,7 +98,7 @@ class ProcessChannel:
             self._output.end_line()  # the work is over: nothing will end the line
 
     def break_off(self, why: Exception) -> None:
-        """It will say nothing more."""
+        """Fail all executions, because no more replies will come."""
         fail_future(self.ready, why)
         first, others = self._executions.close()
         if first is not None:

@@ -28,7 +28,8 @@ MAX_ORDER_BYTES: Final = 32_000_000
 MAX_DATA_BYTES: Final = 1_000_000
 """The most `data` of one `request`, before base64; longer data is sent in several."""
 MAX_AHEAD: Final = 64
-"""How many executions beyond the present one a node sends to a process that can queue them."""
+"""Maximum number of executions, beyond the present one, that a node sends to a process that can
+queue them."""
 MAX_MESSAGE_CHARS: Final = 2_000
 MAX_DETAILS_CHARS: Final = 8_000
 
@@ -42,11 +43,11 @@ class Malformed(CrawlfleetError):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower, gc=False):
-    """From the pool to the process."""
+    """A message from the pool to the process."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower, gc=False):
-    """From the process to the pool."""
+    """A message from the process to the pool."""
 
 
 class Hello(Order, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ class Start(Order, frozen=True, kw_only=True):
     allocation: Resources = NOTHING
     parent_id: str | None = None
     secrets: dict[str, str] = {}
-    """What the task declares, by name. Nobody else may hear of these."""
+    """Values of the secrets that the task declares, by name. No other process may receive them."""
     parameters: msgspec.Raw = EMPTY_OBJECT
 
     def __repr__(self) -> str:
@@ -107,7 +108,7 @@ class Response(Order, frozen=True, kw_only=True):
     refusal: str = ""
     """Why nothing was done; empty when it was."""
     may_retry: bool = False
-    """Whether the same request may succeed later."""
+    """True when the same request may succeed later."""
 
 
 class Ready(Reply, frozen=True, kw_only=True):
@@ -118,7 +119,7 @@ class Ready(Reply, frozen=True, kw_only=True):
     takes: tuple[str, ...] = ()
     """Messages beyond the first ones that the process understands: `orders`."""
     ahead: int = 0
-    """How many executions it can queue beside the one that it works on."""
+    """Number of executions that the process can queue beside the one that it works on."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
@@ -149,7 +150,7 @@ class Figures(Reply, frozen=True, kw_only=True):
 
 
 class Answer(Reply, frozen=True, kw_only=True):
-    """What came of an `obey`, which is over with this."""
+    """The result of an `obey` order, which ends with it."""
 
     execution_id: str
     number: int
@@ -166,18 +167,18 @@ class Request(Reply, frozen=True, kw_only=True):
     payload: msgspec.Raw = msgspec.Raw(b"null")
     data: bytes = b""
     more: bool = False
-    """Whether its data goes on in the next request of this number."""
+    """True when the data continues in the next request with this number."""
 
 
 class Output(Reply, frozen=True, kw_only=True):
-    """What the work printed: exactly whose it is, as what comes by stderr cannot be."""
+    """Output of the execution itself. Its owner is certain, unlike that of lines on stderr."""
 
     execution_id: str
     text: str
 
 
 class Result(Reply, frozen=True, kw_only=True):
-    """It succeeded; the process is free again."""
+    """The execution succeeded; the process is free again."""
 
     execution_id: str
     data: msgspec.Raw = msgspec.Raw(b"null")
@@ -185,7 +186,7 @@ class Result(Reply, frozen=True, kw_only=True):
 
 
 class Error(Reply, frozen=True, kw_only=True):
-    """It failed; the process is free again."""
+    """The execution failed; the process is free again."""
 
     execution_id: str
     message: str
@@ -194,13 +195,13 @@ class Error(Reply, frozen=True, kw_only=True):
 
 
 class Stopped(Reply, frozen=True, kw_only=True):
-    """It was cancelled as ordered; the process is free again."""
+    """The execution was cancelled as ordered; the process is free again."""
 
     execution_id: str
 
 
 class Returned(Reply, frozen=True, kw_only=True):
-    """It was sent ahead, and was not begun: the work before it takes too long."""
+    """The execution, which was sent ahead, was not begun: the one before it takes too long."""
 
     execution_id: str
 

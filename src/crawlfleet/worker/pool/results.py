@@ -32,7 +32,8 @@ def start_of(assignment: Assignment, secrets: Mapping[str, str] = NO_SECRETS) ->
 def attempt_of(
     reply: protocol.Ending, elapsed_s: float, figures: Mapping[str, float] = NO_FIGURES
 ) -> Attempt:
-    """What an ending says, with what the process used; raises `NotBegun` when nothing was done."""
+    """Return the outcome of an ending, with the resources that the process used. Raises `NotBegun`
+    for `Returned` and `Stopped`: the executor handed the execution back."""
     match reply:
         case protocol.Result(data=data, metrics=metrics):
             if (size := memoryview(data).nbytes) > protocol.MAX_RESULT_BYTES:
@@ -47,7 +48,7 @@ def attempt_of(
 
 
 def over_time(assignment: Assignment) -> Attempt:
-    """It was stopped at its time limit."""
+    """Return the outcome of an execution that was stopped at its time limit."""
     return failed(
         ErrorClass.TIMEOUT, f"stopped after {assignment.timeout_s:g} s, the time limit of the task"
     )

@@ -22,9 +22,9 @@ from crawlfleet.model.wire.node_protocol import OrderAnswer
 from crawlfleet.ports.execution import Attempt, Observer
 
 LEAST_CHARS: Final = 8
-"""Of a part of a value that is looked for by itself."""
+"""Minimum length of a part of a secret that is searched for by itself."""
 LEAST_REST: Final = 4
-"""Of the rest of a value where a text was cut."""
+"""Minimum length of the rest of a secret that is masked where a text was cut."""
 
 _TOO_DEEP: Final = "it is nested too deep"
 
@@ -57,7 +57,8 @@ class SecretMask:
         return text
 
     def value(self, value: Any) -> Any:
-        """The same for all texts in a value of JSON. Raises `Unsearchable`."""
+        """Return a JSON value with the secrets masked in all of its texts. Raises
+        `Unsearchable`."""
         return self._value(value, 0)
 
     def _value(self, value: Any, depth: int) -> Any:
@@ -77,7 +78,7 @@ class SecretMask:
                 return value
 
     def raw(self, data: msgspec.Raw) -> msgspec.Raw:
-        """The same for JSON. Raises `Unsearchable`."""
+        """Return JSON with the secrets masked. Raises `Unsearchable`."""
         if is_too_deep(bytes(data)):
             raise Unsearchable(_TOO_DEEP)
         try:
@@ -88,8 +89,8 @@ class SecretMask:
             raise Unsearchable(self.text(str(error))) from None
 
     def attempt(self, attempt: Attempt) -> Attempt:
-        """How an execution ended, without any of the values; a failure if its result cannot be
-        searched for them."""
+        """Return the outcome of an execution with its secrets masked. It becomes a failure if its
+        result cannot be searched for them."""
         data, error = attempt.data, attempt.error
         if error is not None:
             error = msgspec.structs.replace(
@@ -138,7 +139,7 @@ class MaskingObserver:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """How a value may look in a text."""
+    """Yield the forms in which a value may stand in a text."""
     whole = [value, *(line.strip() for line in value.splitlines())]
     for text in [each for each in dict.fromkeys(whole) if len(each) >= LEAST_CHARS]:
         yield text
@@ -153,8 +154,9 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """Its digits wherever it begins in what is encoded, such as after a name and a colon; without
-    those that its neighbours have a part in."""
+    """Yield the base64 digits of the data for each offset at which it may begin in the encoded
+    bytes, such as after a name and a colon. Digits that depend on neighbouring bytes are left
+    out."""
     for before in range(3):
         coded = base64.b64encode(bytes(before) + data)
         digits = coded.decode().rstrip("=")
@@ -180,7 +182,7 @@ def _without_begun(text: str, form: str, name: str) -> str:
 
 
 def _without_ended(text: str, form: str, name: str) -> str:
-    """The same for one that begins before the text does."""
+    """Mask a secret whose beginning was cut off at the start of the text."""
     end = form[-LEAST_REST:]
     at = text.rfind(end, 0, len(form) - 1)
     while at >= 0:

@@ -1,7 +1,7 @@
-"""Where an execution of handed-over code works: its environment, its folder, its variables.
+"""The workspace of an execution of handed-over code: its environment, its folder, its variables.
 
-The folder goes when the execution ends, and what a killed agent left goes with the next start of
-any agent of the machine.
+The folder is removed when the execution ends. Folders of a killed agent are removed at the next
+start of any agent on the machine.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ from crawlfleet.worker.code.environments import Environment, Environments, NoCod
 
 log = logger(Component.WORKER)
 RUNNER: Final = Path(__file__).parents[1] / "runner"
-"""What speaks for the code; the Python of its environment runs it."""
+"""Package that runs handed-over code and speaks the executor protocol for it, on the Python of the
+code's environment."""
 LOCK: Final = ".lock"
 YOUNG_S: Final = 60.0
 """One that was just made may not be locked yet."""
@@ -51,13 +52,14 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
 
     command: tuple[str, ...]
     scratch: Path
-    """Where it starts, and may write."""
+    """Working directory of the process, which it may write to."""
     variables: dict[str, str]
-    """Where there is no cell, which sets these itself."""
+    """Environment variables for a process without a cell; a cell sets these itself."""
     of_code: dict[str, str]
     """Others, that belong to the code."""
     readable: tuple[Path, ...]
-    """What else it must be able to read, beside the system's own files."""
+    """Further paths that the process must be able to read, in addition to the system's own
+    files."""
 
 
 class Workspaces:
@@ -70,7 +72,7 @@ class Workspaces:
 
     @property
     def environments(self) -> Environments:
-        """Those that are kept here."""
+        """The environments on this node."""
         return self._environments
 
     async def open(self) -> None:
@@ -120,7 +122,8 @@ class Workspaces:
                     self._clear(scratch)
 
     def _clear(self, scratch: Path) -> None:
-        """What cannot be removed has its turn at the next start; the work ended as it ended."""
+        """Remove the folder. If that fails, the next start tries again; the outcome of the
+        execution stays as it is."""
         if not self._remove(scratch):
             log.warning("scratch folder not cleared away", folder=str(scratch))
 

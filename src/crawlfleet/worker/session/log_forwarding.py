@@ -31,7 +31,8 @@ FIGURES_BYTES: Final = 5_000
 """About what those of one crawl have."""
 EXECUTIONS_AT_ONCE: Final = 200
 UNSENT_BYTES: Final = 16_000_000
-"""Of all logs together; a master that is away for long must not cost this node its memory."""
+"""Maximum size of all logs in memory: a master that is away for long must not cost this node its
+memory."""
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 10.0
 LAST_WORDS_S: Final = 1.0
@@ -76,7 +77,7 @@ class ExecutionObserver:
         self.newest: Progress | None = None
         self.last_figures: dict[str, Any] | None = None
         self.answers: list[OrderAnswer] = []
-        """Those that the master has not confirmed."""
+        """Answers that the master has not confirmed."""
         self.closed = False
         """Nobody will read more of its log."""
         self._logs = notes
@@ -115,7 +116,7 @@ class ExecutionObserver:
         return await self._relay.request(self, service, payload, data)
 
     def metrics(self) -> dict[str, float]:
-        """How far it got, to be kept with its end."""
+        """Return the last progress as metrics, to be kept with the end of the execution."""
         if self.newest is None:
             return {}
         total = {} if self.newest.total is None else {"progress_total": self.newest.total}
@@ -140,11 +141,11 @@ class LogForwarder:
         self.session_id = session_id
         self.cap_bytes = cap_bytes
         self._waiting: dict[str, ExecutionObserver] = {}
-        """Those with something to say, the one that was served last at the end."""
+        """Observers of executions with unsent messages; the one that was served last comes last."""
         self._moved: set[str] = set()
-        """Whose progress the master does not know."""
+        """Executions whose progress the master does not know."""
         self._counted: set[str] = set()
-        """Whose newest figures the master does not know."""
+        """Executions whose newest figures the master does not know."""
         self._unsent_bytes = 0
         self._something = asyncio.Event()
         self._refused = False
@@ -155,7 +156,7 @@ class LogForwarder:
         begin: Callable[[Assignment], None],
         relay: RequestRelay | None = None,
     ) -> ExecutionObserver:
-        """Who hears an execution; `begin` is called when its work begins."""
+        """Return an observer of an execution; `begin` is called when its work begins."""
         return ExecutionObserver(self, assignment, begin, relay)
 
     def put(
@@ -166,8 +167,8 @@ class LogForwarder:
         progress: bool = False,
         figures: bool = False,
     ) -> None:
-        """There is something to say about an execution: `size` more bytes, its progress, or its
-        figures; or an answer."""
+        """Queue unsent messages of an execution: `size` more bytes, its progress, its figures, or
+        an answer."""
         if self._refused:
             observer.closed = True
             return
@@ -227,7 +228,8 @@ class LogForwarder:
             self._confirm(observer, note, stale=observer.execution_id in reply.stale)
 
     def _portion(self) -> list[tuple[ExecutionObserver, Note]]:
-        """As much as fits into one message, of those first who have waited longest."""
+        """Return the messages that fit into one request; executions that have waited longest come
+        first."""
         sent: list[tuple[ExecutionObserver, Note]] = []
         lines, size = LINES_AT_ONCE, BYTES_AT_ONCE
         for observer in self._waiting.values():

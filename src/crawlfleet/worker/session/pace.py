@@ -1,14 +1,15 @@
-"""How much work a node should have lying ready so that it need not wait for the master.
+"""Decides how many executions a node should have ready, so that it need not wait for the master.
 
 A node that finishes thousands of short tasks a second would spend its time waiting for the next
-assignment; one with long tasks must not hoard what others could begin. So the backlog is what
-the node finished lately within the time of a round trip, and zero for anything slow.
+assignment; one with long tasks must not keep work that other nodes could begin. So the backlog is
+the number of executions that the node finished lately within the time of a round trip, and zero for
+anything slow.
 """
 
 from typing import Final
 
 HORIZON_S: Final = 0.25
-"""Work for so long lies ready. It must be longer than a round trip to the master and its disk
+"""Seconds of work to have ready. This must be longer than a round trip to the master and its disk
 under load: with less, the node waits, counts fewer ends, asks for less, and waits more."""
 MOST: Final = 4096
 FEWEST: Final = 4
@@ -30,11 +31,12 @@ class Pace:
         self._ended += 1
 
     def hold_back(self) -> None:
-        """What lay ready was not begun in time: it was too much."""
+        """Drop the backlog to zero, because executions that were ready did not begin in time."""
         self._per_s = 0.0
 
     def backlog(self, now: float) -> int:
-        """How many executions should lie ready, as a power of two so that it seldom changes."""
+        """Return how many executions should be ready: a power of two, so that the number seldom
+        changes."""
         elapsed = now - self._since
         if elapsed > 0:
             newest = self._ended / max(elapsed, HORIZON_S / 10)

@@ -1,8 +1,8 @@
-"""What a session has to tell the master about its executions, until that is answered.
+"""Reports of a session about its executions, kept until the master has answered them.
 
 A report is sent at once, many in one message, and again until there is an answer. While the master
-does not answer, the ends of executions are written to the node's disk: neither its absence nor the
-end of this process costs work that is done. As long as it answers, nothing is written.
+does not answer, the ends of executions are written to the node's disk, so that neither its absence
+nor the end of this process costs finished work. As long as it answers, nothing is written.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from crawlfleet.ports.system import System
 
 REPORTS_AT_ONCE: Final = 2_000
 BYTES_AT_ONCE: Final = 2_000_000
-"""Of results and errors in one message, and of many figures: well below what the least generous
-master takes, with all that is small in every report."""
+"""Maximum size of results, errors and large figures in one message. With the small parts of every
+report, this is well below the smallest limit of a master."""
 USUAL_METRICS: Final = 8
-"""So many figures of an execution are small, and are not measured."""
+"""Number of figures up to which those of an execution count as small, and are not measured."""
 START_TOLD_WITHIN_S: Final = 0.1
 """Nobody looks so closely, and a fleet's short tasks cost its master one message, not two."""
 MOMENT_S: Final = 1.0
@@ -38,7 +38,8 @@ ASK_AGAIN_S: Final = 1.0
 """After which something is said again that the master could not decide on yet."""
 _encode: Final = msgspec.json.Encoder().encode
 ENDS: Final = frozenset({ReportKind.SUCCEEDED, ReportKind.FAILED})
-"""What would have to be done again if it got lost; all else the end of the session says too."""
+"""Kinds of reports that must not be lost, since the work would be repeated. All others follow from
+the end of the session, too."""
 
 
 class _Start(NamedTuple):
@@ -47,7 +48,7 @@ class _Start(NamedTuple):
     about: Assignment
     at: float
     begun_at: float
-    """The same by the loop's clock."""
+    """Time of the start by the event loop's clock."""
 
     def report(self) -> Report:
         return Report(
@@ -77,9 +78,9 @@ class Reports:
         self._node_id = node_id
         self._session_id = session_id
         self._unsent: list[Report] = []
-        """Or sent, and not answered."""
+        """Reports that are not sent, or not answered."""
         self._later: list[Report] = []
-        """What the master wants to hear again: nothing else waits for it."""
+        """Reports that the master wants again later; no other report waits for them."""
         self._begun: dict[str, _Start] = {}
         """Starts that were not sent yet: a quick end takes them along."""
         self._loop = asyncio.get_running_loop()
@@ -92,14 +93,14 @@ class Reports:
         return bool(self._unsent or self._begun)
 
     def mentions(self, execution_id: str) -> bool:
-        """Whether something about an execution waits to be answered."""
+        """Return whether a report about the execution has not been answered."""
         waiting = (*self._unsent, *self._later)
         return any(each.execution_id == execution_id for each in waiting)
 
     def say(
         self, about: Assignment | StopOrder, kind: ReportKind, attempt: Attempt | None = None
     ) -> None:
-        """What became of an execution."""
+        """Queue a report on an execution, and send it soon."""
         attempt = attempt or Attempt()
         start = self._begun.pop(about.execution_id, None)
         ran_s = None if start is None else self._loop.time() - start.begun_at
@@ -167,7 +168,8 @@ class Reports:
         self._something.set()
 
     async def keep_unanswered(self) -> None:
-        """For ever: write to disk what ended while the master does not answer."""
+        """Write the ends of executions to disk whenever the master does not answer. Runs
+        forever."""
         while True:
             await self._unanswered.wait()
             await self.keep()
@@ -198,7 +200,7 @@ class Reports:
 
 
 def portion(reports: list[Report]) -> tuple[Report, ...]:
-    """As many of the reports as fit into one message, at least one."""
+    """Return as many reports as fit into one message, at least one."""
     return tuple(_fitting(reports[:REPORTS_AT_ONCE]))
 
 

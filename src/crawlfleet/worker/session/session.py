@@ -42,12 +42,12 @@ LEAST_PAUSE_S: Final = 0.5
 """Between two heartbeats, however often connections break."""
 LAST_REPORTS_S: Final = 3.0
 FULL_PAUSE_S: Final = 0.5
-"""How soon to look again whether there is room for finished work."""
+"""Seconds until the node looks again whether there is room for finished work."""
 SAFETY_SHARE: Final = 0.15
 """Stop acting this share of the timeout early, besides the time that stopping takes."""
 
 Measure = Callable[[], Awaitable[Usage]]
-"""What the node measures of itself now."""
+"""Measures the current use of the node's resources."""
 
 
 class WorkSession:
@@ -114,7 +114,7 @@ class WorkSession:
 
     @property
     def _valid_s(self) -> float:
-        """For how long the node may act after it sent a message that was answered."""
+        """The seconds for which the node may act after it sent a message that was answered."""
         return self._timeout_s * (1.0 - SAFETY_SHARE) - self._stop_grace_s
 
     async def run(self) -> SessionEnd:

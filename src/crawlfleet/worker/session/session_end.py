@@ -1,4 +1,4 @@
-"""How a session of a node ends."""
+"""The ways in which a session of a node can end."""
 
 from enum import StrEnum
 

@@ -25,7 +25,8 @@ log = logger(Component.WORKER)
 REMEMBERED: Final = 20_000
 """Far more than can be under way at once; forgetting one costs a refused report at worst."""
 READY_AT_MOST_S: Final = 1.0
-"""What lies ready for longer is given back: another node may have room for it."""
+"""Maximum time for which a node keeps an execution ready. Then it gives the execution back, since
+another node may have room."""
 
 
 class SessionWork:
@@ -44,10 +45,11 @@ class SessionWork:
         self._ready: OrderedDict[str, Assignment] = OrderedDict()
         """Held, in order, until a slot is free."""
         self.running: dict[str, asyncio.Task[None]] = {}
-        """Those that the pool has; more than there are slots when it can be sent some ahead."""
+        """Executions that the pool has; more than there are slots when some can be sent ahead."""
         self._is_next_due = False
         self._one_waits = False
-        """For a slot: nothing overtakes it by being sent ahead."""
+        """True when an execution waits for a slot: no other one may overtake it by being sent
+        ahead."""
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._giving_back: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -108,7 +110,8 @@ class SessionWork:
             self._give_back_later()
 
     def _following(self) -> tuple[Assignment, bool] | None:
-        """What may begin now, if anything; and whether it is sent ahead."""
+        """Return the execution to begin now, and whether it is sent ahead; `None` if none may
+        begin."""
         if not self._ready:
             return None
         is_ahead = len(self.running) >= self._slots
@@ -201,7 +204,7 @@ class SessionWork:
                 self._stop_one(id)
 
     def forget(self, execution_id: str) -> None:
-        """Its end is known to the master, or it is nobody's any more."""
+        """Drop an execution: the master knows its end, or this node no longer holds its lease."""
         self.held.pop(execution_id, None)
         self._ready.pop(execution_id, None)
         if execution_id in self.running:

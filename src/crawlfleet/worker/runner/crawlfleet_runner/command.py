@@ -101,7 +101,7 @@ class Tail(threading.Thread):
 
 
 def ending(program: str, code: int) -> str:
-    """How a process ended, in words."""
+    """Return how a process ended, in words."""
     if code >= 0:
         return f"{program} exited with code {code}"
     known = {number.value: number.name for number in signal.Signals}

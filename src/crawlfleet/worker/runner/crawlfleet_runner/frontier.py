@@ -23,7 +23,7 @@ NOWHERE: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class Frontier:
-    """Of one crawl, with all that this execution has leased of it."""
+    """The frontier of one crawl, with all leases of this execution."""
 
     def __init__(self, wire: Wire, takes: Iterable[str]) -> None:
         if not {"frontier", "output"} <= {*takes}:
@@ -34,9 +34,10 @@ class Frontier:
         self._held: dict[str, dict[int, Page]] = {}
         self._numbers = {"add": 0, "lease": 0, "step": 0}
         self.waiting = self.outstanding = 0
-        """How many requests nobody has leased, and how many are not done, as far as is known."""
+        """Known numbers of requests that no worker has leased (`waiting`) and that are not done
+        (`outstanding`)."""
         self.surplus = 0
-        """How many hosts to give back, so that others have their share."""
+        """Number of hosts to give back, so that other workers get their share."""
         self.items = CountedItems(wire)
 
     def open(self) -> None:
@@ -51,11 +52,12 @@ class Frontier:
         self._talk(lambda: [seeds])
 
     def has(self, page: Page) -> bool:
-        """Whether it is leased, as far as is known: it may be somebody else's by now."""
+        """Return whether this execution has leased the request, as far as it knows: another worker
+        may hold it by now."""
         return self._held.get(page.host, {}).get(page.id) is page
 
     def held(self) -> Mapping[str, Mapping[int, Page]]:
-        """What is leased and not done, by host."""
+        """Return the leased requests that are not done, by host and id."""
         return self._held
 
     def look(self) -> None:

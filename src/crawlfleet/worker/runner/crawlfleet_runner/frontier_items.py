@@ -10,7 +10,7 @@ from .protocol import Failed, Wire
 
 SINK: Final = "fleet:items"
 NOTES: Final = "*crawl"
-"""What each execution notes of itself beside its items, as crawls do."""
+"""Name of the receipt in which each execution keeps its notes, beside its items, as crawls do."""
 
 
 class CountedItems:
@@ -27,26 +27,27 @@ class CountedItems:
         self._pages = self._urls = 0
         self._earlier: list[dict[str, Any]] = []
         self._before: list[dict[str, Any]] = []
-        """What earlier attempts at the same task noted."""
+        """Notes of earlier attempts at the same task."""
         self.spent: Callable[[], dict[str, int]] = dict
-        """What this execution took so far: `requests`, `bytes` and `retries`; nothing where that is
-        not known."""
+        """Returns the cost of this execution so far: `requests`, `bytes` and `retries`; nothing
+        where that is unknown."""
 
     @property
     def count(self) -> int:
-        """Of all attempts at the task; of one that several workers share, its own part."""
+        """The number of items of all attempts at the task. For a task that several workers share it
+        counts this task's part only."""
         told = self._before if self._wire.is_part else self._earlier
         earlier: int = sum(each.get("items", 0) for each in told)
         return self._own + earlier
 
     @property
     def pages(self) -> int:
-        """That were answered and dealt with; likewise."""
+        """The number of answered and finished pages of all attempts at the task."""
         earlier: int = sum(each.get("pages", 0) for each in self._before)
         return self._pages + earlier
 
     def spent_in_all(self) -> dict[str, int]:
-        """By all attempts at the task."""
+        """Return the cost of all attempts at the task; nothing where that is unknown."""
         told = [each.get("spent") or {} for each in self._before]
         return {
             name: number + sum(each.get(name, 0) for each in told)
@@ -54,7 +55,7 @@ class CountedItems:
         }
 
     def know(self, receipts: Mapping[str, Any]) -> None:
-        """What counts of the runs of others."""
+        """Take the counts of other executions from their receipts."""
         id = self._wire.execution_id
         others = {name: each for name, each in receipts.items() if not name.endswith(f"@{id}")}
         self._earlier = [
@@ -84,7 +85,7 @@ class CountedItems:
             self._send(data, count, is_part, first=first)
 
     def receipts(self, pages: Sequence[Page]) -> dict[str, Any]:
-        """What a step says that these pages are done with."""
+        """Return the receipts of a step that finishes these pages."""
         id, items = self._wire.execution_id, self._own + self._staged
         notes = {
             "items": items,
@@ -141,5 +142,5 @@ class CountedItems:
 
 
 def answered(pages: Iterable[Page]) -> int:
-    """How many of them are pages, and not requests that were ignored or never answered."""
+    """Return how many of them are pages, and not requests that were ignored or never answered."""
     return sum(page.status > 0 for page in pages)

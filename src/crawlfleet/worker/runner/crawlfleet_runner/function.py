@@ -43,7 +43,8 @@ class Function(Work):
         leave()
 
     def _offered(self) -> types.ModuleType:
-        """What the function may import: `from crawlfleet_task import item, log, progress`."""
+        """Make the module from which the function may import: `from crawlfleet_task import item,
+        log, progress`."""
 
         def progress(done: float, total: float | None = None) -> None:
             self.wire.say("progress", done=done, total=total)

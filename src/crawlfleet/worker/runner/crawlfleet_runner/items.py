@@ -9,9 +9,9 @@ from typing import Any, Final
 from .protocol import Failed, Wire
 
 PIECE_BYTES: Final = 900_000
-"""Of a segment before it is packed."""
+"""Size of a segment before compression."""
 MOST_WAITING_BYTES: Final = 4_000_000
-"""Of items that the master has not confirmed; with more, the work waits."""
+"""Maximum size of items that the master has not confirmed; beyond it, the work waits."""
 MOST_COLUMNS: Final = 2_000
 FLUSH_EVERY_S: Final = 1.0
 

@@ -1,4 +1,4 @@
-"""What is to be done, as `main` sees it."""
+"""The interface of all kinds of work that `main` can run."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ class Work:
 
 
 def told(error: BaseException) -> str:
-    """Where it happened."""
+    """Return the end of the error's traceback."""
     return "".join(traceback.format_exception(error))[-DETAILS_CHARS:]
 
 

@@ -62,7 +62,7 @@ class KeyWindow:
     def __init__(self) -> None:
         self.in_flight = 0
         self.owes = False
-        """Whether the ledger is to be told once more how far the window was used."""
+        """True when the last use of the window must still be reported to the ledger."""
         self.used_at = self.last_start = self._entered_at = -math.inf
         self._delay_s = 0.0
         self._permits = self._most = 0
@@ -70,7 +70,7 @@ class KeyWindow:
 
     @property
     def is_held(self) -> bool:
-        """Whether the process has a window, which may be over."""
+        """Return whether the process has a window, which may be over."""
         return self._end > -math.inf
 
     def grant(
@@ -104,9 +104,9 @@ class KeyWindow:
     def wait_s(
         self, now: float, wall: float, *, delay_s: float = 0.0, not_before: float = -math.inf
     ) -> float | None:
-        """How long the next request must wait: at least `delay_s` after the last one, and until
-        `not_before`. `None` when something must change first: a window that is granted, or a
-        request that ends."""
+        """Return the delay before the next request: at least `delay_s` after the last one, and not
+        before `not_before`. `None` when something must change first: a window must be granted, or a
+        request must end."""
         if now >= self._end or wall >= self._end_wall or self.in_flight >= self._permits:
             return None
         rested = max(self.last_start, self._entered_at) + max(self._delay_s, delay_s)
@@ -114,11 +114,11 @@ class KeyWindow:
         return None if at >= self._end else max(at - now, 0.0)
 
     def has_permit(self, taken: int, now: float, wall: float) -> bool:
-        """Whether the window is not over, and has more permits than are taken."""
+        """Return whether the window is not over and has more permits than are taken."""
         return now < self._end and wall < self._end_wall and taken < self._permits
 
     def may_start(self, now: float, wall: float) -> bool:
-        """Whether a request may go out in this very moment."""
+        """Return whether a request may go out at this moment."""
         rested = now >= self.last_start + self._delay_s - EARLY_S
         return self._start <= now < self._end and wall < self._end_wall and rested
 
@@ -143,9 +143,9 @@ class KeyWindow:
         return self._most
 
     def needs_window(self, now: float, *, delay_s: float = 0.0) -> bool:
-        """Whether the process must ask for a window now: so that there is one in time, with all
-        the permits that it has use for, or since others could use some of them; or since requests
-        are to be `delay_s` apart, which is more than the window says."""
+        """Return whether the process must request a window now: to have one in time with all the
+        permits that it can use, to leave permits to other processes, or because requests must be
+        `delay_s` apart, which is more than the window says."""
         if now >= self._end or delay_s > self._delay_s:
             return True
         if self._most and self._most != self._permits:
@@ -155,11 +155,12 @@ class KeyWindow:
         return now >= renew_at or resting
 
     def is_used(self, now: float) -> bool:
-        """Whether the next request is likely to come soon; polite processes take their time."""
+        """Return whether the next request is likely to come soon; polite processes take their
+        time."""
         return now < self.used_at + IDLE_S + 1.5 * self._delay_s
 
     def is_due_back(self, now: float, *, has_waiters: bool) -> bool:
-        """Whether the ledger is to be told that the window is over, or not needed."""
+        """Return whether to give the window back to the ledger: it is over, or not needed."""
         if self.owes:
             return not self.in_flight
         if not self.is_held:

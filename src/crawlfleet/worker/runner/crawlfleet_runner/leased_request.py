@@ -5,10 +5,10 @@ from typing import Any, Final
 from .protocol import Failed
 
 MOST_BYTES: Final = 64_000_000
-"""Of all that a page led to, which is held until the page is done; well within the memory of a
-cell."""
+"""Maximum size of the items and requests of a page, which are held until the page is done. It is
+well within the memory of a cell."""
 EACH_BYTES: Final = 100
-"""What holding something takes, however small it is."""
+"""Size that each held item or request counts in addition to its own bytes."""
 
 
 class Page:
@@ -25,15 +25,16 @@ class Page:
         self.out: Any = None
         """The host that it was let go to, until that has answered."""
         self.is_left = False
-        """Whether it was not asked for after all."""
+        """True when the request was not sent after all."""
         self.links: dict[int, list[Any]] = {}
         self.lines: list[bytes] = []
         self.ordinals: dict[bytes, int] = {}
-        """How often a request was made here that must not be filtered."""
+        """Number of times that each unfiltered request was made by this page."""
         self._bytes = 0
 
     def hold(self, size: int) -> None:
-        """So many bytes more are held for it. Raises `Failed` when it is too much."""
+        """Count `size` more bytes of items and requests held for the page. Raises `Failed` when
+        they are too many."""
         self._bytes += size + EACH_BYTES
         if self._bytes > MOST_BYTES:
             url = getattr(self.request, "url", "a page")

@@ -33,7 +33,7 @@ log = logging.getLogger("crawlfleet")
 
 
 class Ledger:
-    """Of one execution."""
+    """The client of the fleet's politeness ledger for one execution."""
 
     def __init__(
         self,
@@ -62,11 +62,12 @@ class Ledger:
         self._responses: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
         self._number = 0
         self._asked: tuple[float, float, list[Host], int] | None = None
-        """What is under way: when by both clocks, what was given back with it, how many pauses."""
+        """The request to the ledger that is under way: its times by both clocks, the hosts whose
+        windows it gives back, and its number of pauses."""
         self._silent_until = self._complained_at = float("-inf")
         self._is_due = self._is_shut = False
         self.is_off = "ledger" not in takes
-        """Whether the fleet has no ledger: then everybody sees to its own politeness."""
+        """True when the fleet has no ledger, so that each worker sees to its own politeness."""
         self.changed: Callable[[], None] = lambda: None
         """Called when something may be begun that could not before."""
 
@@ -105,7 +106,7 @@ class Ledger:
         self._post(self._take)
 
     def host(self, name: str) -> Host:
-        """What is known of a host; its terms may be changed."""
+        """Return the host of that name, made if it is new. The caller may change its limits."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = Host(name)
@@ -113,7 +114,7 @@ class Ledger:
         return host
 
     def may_hand_out(self, host: Host) -> bool:
-        """Whether a request may be let go to Scrapy; if not, it is seen to that it may soon."""
+        """Return whether a request may go to Scrapy. If not, a window is requested for the host."""
         if self.is_off or host.has_room(self._clock(), self._wall()):
             return True
         if not host.is_held and not host.is_wanted:
@@ -122,7 +123,7 @@ class Ledger:
         return False
 
     def rests_for_s(self, host: Host) -> float:
-        """How long a host is left alone from now on."""
+        """Return the seconds for which the host is still left alone."""
         return max(host.paused_until - self._clock(), 0.0)
 
     def enter(self, host: Host, go: Go, *, patiently: bool = False) -> None:
@@ -157,7 +158,8 @@ class Ledger:
             self._turn_away(host, "the spider is being stopped", everybody=True)
 
     def tick(self) -> None:
-        """To be called a few times a second."""
+        """Advance all hosts and exchange windows with the ledger. Must be called a few times a
+        second."""
         for host in [*self._hosts.values()]:
             self._advance(host)
         self._exchange()

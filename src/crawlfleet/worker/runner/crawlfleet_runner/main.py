@@ -100,7 +100,7 @@ def execute(wire: Wire, work: Work) -> None:
 
 
 def trouble(error: BaseException) -> dict[str, Any]:
-    """What went wrong, as the protocol tells it."""
+    """Return the fields of the protocol's error message."""
     if isinstance(error, Failed):
         message, details = str(error), error.details
     else:

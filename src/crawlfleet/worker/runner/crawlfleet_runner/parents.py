@@ -1,4 +1,4 @@
-"""Which page led to what."""
+"""Notes which page each request and item came from."""
 
 from typing import Any
 
@@ -30,7 +30,8 @@ class Parentage:
             yield each
 
     def _is_over(self) -> bool:
-        """Whether nothing counts any more, however much a callback has still to give."""
+        """Return whether the crawl has failed, so that further results of callbacks do not
+        count."""
         return self._crawler.crawlfleet_scheduler.trouble is not None
 
     def _note(self, found: Any, response: Any) -> None:

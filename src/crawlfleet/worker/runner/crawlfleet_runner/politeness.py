@@ -123,7 +123,7 @@ def awaited(given: Any) -> Any:
 
 
 def crawl_delay_s(robots: bytes, agent: str) -> float:
-    """What a robots.txt asks of an agent, up to a bound; 0 for nothing."""
+    """Return the crawl delay of a robots.txt for an agent, up to a limit; 0 if there is none."""
     from protego import Protego
 
     try:
@@ -134,7 +134,7 @@ def crawl_delay_s(robots: bytes, agent: str) -> float:
 
 
 def retry_after_s(header: bytes, now: float) -> float:
-    """For how long a host wants to be left alone; 0 where that cannot be read."""
+    """Return the seconds of a Retry-After header; 0 if it cannot be read."""
     text = header.decode("latin-1").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])

@@ -41,7 +41,7 @@ class Wire:
         self._pid = os.getpid()
         self.execution_id = self.task_id = ""
         self.is_part = False
-        """Whether others work on the same thing at the same time."""
+        """True when other executions work on the same crawl at the same time."""
 
     def next_order(self) -> dict[str, Any] | None:
         """The next order, or nothing when the node is gone."""
@@ -59,7 +59,7 @@ class Wire:
                 data = data[os.write(self._replies_fd, data) :]
 
     def say(self, type: str, **fields: Any) -> None:
-        """The same about the execution."""
+        """Send a message about the execution."""
         self.send(type, execution_id=self.execution_id, **fields)
 
     def request(
@@ -105,7 +105,7 @@ class Wire:
 
 
 class LogLines(logging.Handler):
-    """What goes to `logging` is said as it comes."""
+    """Forwards `logging` records to the node at once."""
 
     def __init__(self, wire: Wire) -> None:
         super().__init__()

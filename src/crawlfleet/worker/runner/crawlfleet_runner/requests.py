@@ -6,7 +6,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 KEY: Final = "crawlfleet_page"
-"""Where a request carries which page it is; those that are made from it carry it on."""
+"""Key in a request's `meta` of the page that it belongs to. Requests made from it inherit the
+key."""
 USUAL_PORTS: Final = {"http": ":80", "https": ":443"}
 PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 OF_PROXY: Final = ("proxy", "_auth_proxy")
@@ -66,7 +67,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """What `pack` was given."""
+    """Return the value that was given to `pack`."""
     if isinstance(value, list):
         return [unpack(each) for each in value]
     if not isinstance(value, dict):

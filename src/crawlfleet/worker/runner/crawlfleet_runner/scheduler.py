@@ -27,7 +27,8 @@ HOSTS: Final = 200
 EACH: Final = 16
 """Requests of one host that are leased at once: so many are made again when a worker dies."""
 COMMIT_EVERY_S: Final = 0.3
-"""What was done since is done again when the worker dies."""
+"""Interval of commits, in seconds. Requests finished since the last commit are repeated when the
+worker dies."""
 LEASE_EVERY_S: Final = 1.0
 """So often it is asked for more while there is enough for now."""
 FIRST_PATIENCE_S: Final = 0.25
@@ -51,16 +52,16 @@ class Scheduler:
     ledger: Ledger
     """Set before a crawl begins: Scrapy makes its scheduler itself."""
     parts = 1
-    """Of each host."""
+    """Number of parts of each host."""
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
         self._ready: dict[str, deque[tuple[Page, Any]]] = {}
-        """By queue; whose turn was last is last."""
+        """Leased requests by queue; the queue that was served last comes last."""
         self._local: deque[Any] = deque()
-        """What cannot be written down stays here."""
+        """Requests that cannot be serialised, and so stay in this process."""
         self._making: dict[int, Page] = {}
-        """By a number of its own: what was handed to Scrapy and is not done."""
+        """Requests that Scrapy has and has not finished, by a number of their own."""
         self._made = 0
         self._done: list[Page] = []
         self._returned: list[Page] = []
@@ -74,8 +75,8 @@ class Scheduler:
         self._known: set[int] = set()
         self._ordinals: dict[bytes, int] = {}
         self._parents: dict[int, tuple[Any, Page]] = {}
-        """By the identity of a request that a page has just led to, with that request: nothing
-        else has its identity then."""
+        """The page that each new request came from, by the identity of the request. The request is
+        kept with it, so that no other object can get its identity."""
         self._gate: Gate | None = None
         self._slot: Any = None
         self._has_warned = False
@@ -166,7 +167,8 @@ class Scheduler:
         return request
 
     def tick(self) -> None:
-        """To be called a few times a second: what waits for a time, or for others, goes on."""
+        """Advance the crawl where it waits for a time or for the ledger. Must be called a few times
+        a second."""
         with self._noting_trouble():
             self.ledger.tick()
             if self._slot is not None and self.trouble is None:
@@ -222,7 +224,8 @@ class Scheduler:
         return host if self.parts < 2 else f"{host}{PART}{id % self.parts}"
 
     def _room(self, host: str, concurrency: int) -> int:
-        """Of what a host may be asked at once, the part of this worker; 0 where that is all."""
+        """Return this worker's share of a host's limit of concurrent requests; 0 when it may use
+        all of it."""
         if self.parts < 2:
             return 0
         held = sum(queue.partition(PART)[0] == host for queue in self.frontier.held())
@@ -403,7 +406,7 @@ class Scheduler:
         self.ledger.changed = self._wake
 
     def _answered(self, page: Page | None) -> None:
-        """Its host may be asked for another one."""
+        """Count the page's request as answered, so that its host may get another one."""
         if page is not None and page.out is not None:
             page.out.handed -= 1
             page.out = None

@@ -22,8 +22,8 @@ from .protocol import Failed, LogLines
 from .scheduler import Scheduler
 
 LISTENERS = ("TELNETCONSOLE_ENABLED", "REMOTE_CONTROL_ENABLED")
-"""What of Scrapy listens on a port, to run the code of whoever comes: by telnet, and from 2.19 on
-by HTTP as well. Only a task that asks for it by its `settings` gets it."""
+"""Settings of Scrapy's servers that run the code of any client: by telnet, and from 2.19 on by HTTP
+as well. They are off unless the `settings` of a task turn them on."""
 FIGURES_EVERY_S = 1.0
 TICK_S = 0.25
 
@@ -228,7 +228,7 @@ def counted(crawler: Any) -> dict[str, Any]:
 
 
 def spent(stats: dict[str, Any]) -> dict[str, int]:
-    """What fetching took, by Scrapy's statistics; nothing where none are kept."""
+    """Return the cost of fetching by Scrapy's statistics; nothing where none are kept."""
     names = {
         "requests": "downloader/request_count",
         "bytes": "downloader/response_bytes",
@@ -241,7 +241,7 @@ def spent(stats: dict[str, Any]) -> dict[str, int]:
 
 
 def line_writer(settings: Any) -> Callable[[Any], tuple[list[str], str]]:
-    """How items are written: the names of their fields, and their JSON."""
+    """Return a function that serialises an item: to the names of its fields, and its JSON."""
     from itemadapter import ItemAdapter
     from scrapy.exporters import JsonLinesItemExporter
 

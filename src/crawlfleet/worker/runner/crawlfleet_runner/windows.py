@@ -26,9 +26,10 @@ class Host(KeyWindow):
         self.handed = 0
         """Requests that were let go to Scrapy, and have not been answered."""
         self.waiting: deque[tuple[Go, bool]] = deque()
-        """Who waits to start, and whether however long that takes."""
+        """Callbacks of requests that wait to start, each with whether it waits without a time
+        limit."""
         self.is_wanted = False
-        """Whether somebody would begin, were there a window."""
+        """True when a request would start if there were a window."""
         self.has_timer = False
         self.ask_at = self.paused_until = -math.inf
 
@@ -53,12 +54,12 @@ class Host(KeyWindow):
         self.is_wanted = False
 
     def has_room(self, now: float, wall: float) -> bool:
-        """Whether one more request could be let go to Scrapy."""
+        """Return whether one more request may go to Scrapy."""
         return now >= self.paused_until and self.has_permit(self.handed, now, wall)
 
     def turn_in_s(self, now: float, wall: float) -> float | None:
-        """How long the next request must wait; `None` when something must change first: a window
-        that is granted, or a request that ends."""
+        """Return the delay before the next request. `None` when something must change first: a
+        window must be granted, or a request must end."""
         return self.wait_s(now, wall, delay_s=self.rests_s, not_before=self.paused_until)
 
     def start(self, now: float) -> None:
@@ -67,7 +68,7 @@ class Host(KeyWindow):
         self.started(now)
 
     def wants(self, now: float) -> bool:
-        """Whether a window is to be asked for."""
+        """Return whether to request a window."""
         if now < self.ask_at or now < self.paused_until:
             return False
         is_used = self.is_held and self.is_used(now)
@@ -90,7 +91,7 @@ class Host(KeyWindow):
         return {"host": self.name, "keys": [terms], "waiting": waiting}
 
     def is_to_return(self, now: float) -> bool:
-        """Whether the ledger is to be told that a window is over, or not needed."""
+        """Return whether to give a window back to the ledger: it is over, or not needed."""
         return self.is_due_back(now, has_waiters=bool(self.waiting))
 
     def back(self, now: float) -> dict[str, Any]:
@@ -106,7 +107,8 @@ class Host(KeyWindow):
             self.paused_until = max(self.paused_until, self.ask_at)
 
     def is_idle(self, now: float) -> bool:
-        """Whether it can be forgotten. Its robots.txt is read once in the life of a process."""
+        """Return whether the host can be forgotten. One with a crawl delay is kept: its robots.txt
+        is read once in the life of a process."""
         busy = self.in_flight or self.handed or self.waiting or self.is_wanted
         known = self.is_held or self.owes or self.crawl_delay_s
         return not (busy or known) and now > max(self.used_at, self.paused_until) + FORGOTTEN_S
