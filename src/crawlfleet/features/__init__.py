@@ -1,4 +1,4 @@
-"""What could be switched off: one folder for each feature.
+"""The optional features of a master, one folder for each.
 
 Inside a feature, `model` has its rows, `views` what the API shows, `rules` its decisions (pure),
 and `service` what the API calls.

@@ -1,4 +1,4 @@
-"""Rules that say when people should be told, and how things stand with each.
+"""Alert rules, and the current state of each.
 
 A rule watches one measurement or one kind of event. All that it finds at one time is one alert,
 with the things that it is about, so that a rack that loses its power is one letter and not fifty.
@@ -16,19 +16,19 @@ class Source(StrEnum):
     """What a rule looks at."""
 
     NODES_LOST = "nodes_lost"
-    """How many nodes have fallen silent."""
+    """Number of nodes that have stopped responding."""
     NODES_ONLINE = "nodes_online"
-    """How many nodes are online."""
+    """Number of nodes that are online."""
     QUEUE_AGE = "queue_age_s"
-    """For how long the task has been ready that waits longest."""
+    """Seconds since the longest-waiting ready task became ready."""
     QUEUE_LENGTH = "queue_length"
-    """How many tasks are ready and wait for a node."""
+    """Number of ready tasks that wait for a node."""
     ERROR_SHARE = "error_share"
-    """Which share of the tasks that ended within `window_s` failed."""
+    """Share of the tasks that ended within `window_s` and failed, from 0 to 1."""
     DISK_FREE = "disk_free"
-    """Which share of the disk with the master's data is free."""
+    """Free share of the disk that holds the master's data, from 0 to 1."""
     EVENTS = "events"
-    """How many events of the kind `event` happened within `window_s`."""
+    """Number of events of the kind `event` within `window_s`."""
 
 
 class Severity(StrEnum):
@@ -47,76 +47,79 @@ class AlertStatus(StrEnum):
 
 
 class Silence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Nobody is told of a rule, or of one thing that it is about, for a while."""
+    """A silence: for a while no notices are sent for a rule, or for one of its subjects."""
 
     id: str
     until: float
     by: str
     at: float
     subject: str = ""
-    """Only this thing; all of them when empty."""
+    """The one subject that is silenced, such as a node id; all subjects of the rule when empty."""
     reason: str = ""
 
 
 class AlertState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How things stand with a rule."""
+    """The current state of an alert rule."""
 
     status: AlertStatus = AlertStatus.QUIET
     since: float = 0.0
-    """When it came into this status."""
+    """Time at which the rule came into this status."""
     value: float = 0.0
     subjects: tuple[str, ...] = ()
-    """What it is about, the first few."""
+    """Ids of the first few subjects, such as nodes, that the rule found."""
     count: int = 0
-    """How many things it is about."""
+    """Number of subjects that the rule found, including those that `subjects` does not name."""
     fired_at: float = 0.0
-    """When it began to fire."""
+    """Time at which the alert began to fire."""
     told_at: float = 0.0
-    """When people were told last that it fires; 0 when they were not told of this time."""
+    """Time of the last notice that the alert fires; 0 if none was sent for this alert."""
     told: tuple[str, ...] = ()
-    """Of which things they were told then."""
+    """The subjects named in the last notice that the alert fires."""
 
     @property
     def fires(self) -> bool:
-        """Whether the alert is on; also while its condition has not been away for long enough."""
+        """Return true while the alert is on, also while it waits for `clear_s` before it ends."""
         return self.status in (AlertStatus.FIRING, AlertStatus.CLEARING)
 
 
 class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
-    """When people should be told. `version` grows with each committed change."""
+    """A rule for an alert: what it watches, its limits, and its current state. `version` grows with
+    each committed change."""
 
     id: str
     name: str
     created_at: float = 0.0
     updated_at: float = 0.0
     project_id: str | None = None
-    """Only what belongs to this project; the whole fleet when not set."""
+    """The project whose events and tasks the rule watches; the whole fleet when not set."""
     is_on: bool = True
     source: Source = Source.EVENTS
     above: float | None = None
-    """It holds when the value is higher than this."""
+    """Upper limit: the condition holds while the value is higher."""
     below: float | None = None
-    """Or lower than this: one of the two is set."""
+    """Lower limit: the condition holds while the value is lower. A rule sets `above` or `below`."""
     clear_at: float | None = None
-    """It holds no longer when the value is back at this; the limit itself when not set."""
+    """The condition stops holding when the value is back at this limit; `above` or `below` itself
+    when not set."""
     for_s: float = 0.0
-    """It has to hold for so long before anybody is told."""
+    """Seconds for which the condition must hold before the alert fires."""
     clear_s: float = 0.0
-    """And must not hold for so long before it is over."""
+    """Seconds for which the condition must not hold before the alert ends."""
     window_s: float = 300.0
-    """How far back sources look that count."""
+    """Length in seconds of the time window that sources which count events look back over."""
     event: str = ""
-    """How the kinds of events begin that the source `events` counts."""
+    """Prefix of the event kinds that the source `events` counts."""
     least: int = 0
-    """Shares are taken of so many tasks at least."""
+    """Minimum number of ended tasks from which a share is computed."""
     severity: Severity = Severity.WARNING
     group_s: float = 10.0
-    """How long to wait for more of the same before people are told."""
+    """Seconds after the alert fires before its first notice, so that one notice covers several
+    subjects."""
     repeat_s: float = 14_400.0
     """While it fires, they are told again after so long."""
     description: str = ""
     cause: str = ""
-    """Who made or changed it last."""
+    """Name of the user or token that created or changed the rule last, with the action."""
     silences: tuple[Silence, ...] = ()
     state: AlertState = AlertState()
     removed_at: float | None = None

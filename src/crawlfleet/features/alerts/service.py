@@ -1,7 +1,7 @@
-"""Rules for alerts: made, read, changed, silenced, removed. What watches them is
+"""The service for alert rules: create, read, change, silence, remove. The rules are evaluated by
 `features.alerts.watcher`.
 
-They are read from the store whenever somebody asks, with the built-in ones beside them.
+Rules are read from the store on each request and merged with the built-in ones.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
 MAX_RULES: Final = 200
-"""Each is looked at every few seconds."""
+"""Maximum number of rules; the leading master evaluates each of them every few seconds."""
 
 
 class Alerts:
-    """Looks after the rules that say when people are told."""
+    """Creates, reads, changes, silences and removes alert rules."""
 
     def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
         self._store = store
@@ -76,7 +76,7 @@ class Alerts:
     async def change(
         self, alert_id: str, patch: AlertPatch, *, by: str, if_version: int | None = None
     ) -> AlertRule:
-        """The rule with what the patch says."""
+        """Apply a patch to a rule and return the new version."""
 
         def decide(rule: AlertRule, now: float) -> Change | None:
             after = alerts.patched(rule, patch)
@@ -88,7 +88,7 @@ class Alerts:
         return await self._make(alert_id, decide, if_version)
 
     async def silence(self, alert_id: str, request: SilenceRequest, *, by: str) -> AlertRule:
-        """Tell nobody of a rule, or of one thing that it is about, for a while."""
+        """Silence a rule, or one of its subjects, for a while."""
         if not (request.subject + request.reason).replace("\n", "").isprintable():
             accept([_unprintable()])
 
@@ -114,7 +114,7 @@ class Alerts:
         return await self._make(alert_id, decide, None)
 
     async def unsilence(self, alert_id: str, subject: str | None, *, by: str) -> AlertRule:
-        """Lift the silences of a rule, or that of one thing."""
+        """Lift the silences of a rule, or that of one subject."""
 
         def decide(rule: AlertRule, now: float) -> Change | None:
             after = alerts.unsilenced(rule, subject, now)

@@ -1,4 +1,4 @@
-"""What may be done with bundles, and what a change comes to.
+"""Validation of bundle requests, and the changes that they make.
 
 A bundle and its versions are one row, so that the present version and the list cannot disagree,
 and of two changes of one version only one is made.
@@ -26,7 +26,7 @@ USERS: Final = ("scrapy_spider", "python", "command")
 
 
 def text_problems(name: str, note: str) -> Iterator[FieldProblem]:
-    """What is wrong with the name and the note of a request."""
+    """Yield the problems of the name and the note in a request."""
     if not NAME.match(name):
         yield FieldProblem(
             field="name",
@@ -42,7 +42,8 @@ def text_problems(name: str, note: str) -> Iterator[FieldProblem]:
 
 
 def wanted_problem(task_type: str, wanted: str | None) -> FieldProblem | None:
-    """What is wrong with the bundle that a task names, as far as the request itself tells."""
+    """Return the problem of a task's `bundle` field as far as the request alone shows; `None` if it
+    is fine."""
     if wanted is None:
         if task_type != "scrapy_spider":
             return None
@@ -59,7 +60,8 @@ def wanted_problem(task_type: str, wanted: str | None) -> FieldProblem | None:
 
 
 def pinned(bundle: Bundle | None, wanted: str) -> BundleRef | FieldProblem:
-    """The version that a task gets which names this; `bundle` is the one of that name."""
+    """Return the version that a task gets which names `wanted`, or the problem. `bundle` is the
+    bundle of that name, `None` if there is none."""
     found = WANTED.match(wanted)
     assert found is not None, "judged before"
     if bundle is None or not bundle.versions:
@@ -86,8 +88,8 @@ def deployed(
     now: float,
     cause: str,
 ) -> Change | None:
-    """What handing over an archive changes; `None` when it is the present version already. An
-    archive that was there before becomes the present version again, under its old number."""
+    """Return the change that deploys an archive; `None` when it is the present version already. An
+    archive that was deployed before becomes the present version again, under its old number."""
     before = bundle or Bundle(
         id=bundle_id(project_id, name),
         project_id=project_id,
@@ -119,7 +121,8 @@ def deployed(
 
 
 def moved(bundle: Bundle, number: int, *, now: float, cause: str) -> Change | None:
-    """What making another version the present one changes; `None` when it is that already."""
+    """Return the change that makes another version the present one; `None` when it is that
+    already."""
     if bundle.current == number:
         return None
     changed = msgspec.structs.replace(bundle, current=number)
@@ -127,7 +130,8 @@ def moved(bundle: Bundle, number: int, *, now: float, cause: str) -> Change | No
 
 
 def removed(bundle: Bundle, number: int | None, *, now: float, cause: str) -> Change | None:
-    """What removing a version changes, or all of them; `None` when it is gone already."""
+    """Return the change that removes a version, or all versions; `None` when none is left to
+    remove."""
     kept = tuple(each for each in bundle.versions if number is not None and each.number != number)
     if kept == bundle.versions:
         return None

@@ -47,7 +47,8 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 SWEEP_EVERY_S: Final = 600.0
 SPARED_S: Final = 3_600.0
-"""An archive that nobody names may be that of a version which is about to be written."""
+"""Age before an unreferenced archive is removed: a version that names it may be about to be
+written."""
 
 Decide = Callable[[Bundle | None, float], Change | None]
 
@@ -66,7 +67,8 @@ class Bundles:
         archives: BundleStore | None,
         warming: Prewarming | None = None,
     ) -> None:
-        """With `warming`, nodes are asked to make what was deployed ready."""
+        """Set up the service. With `warming`, nodes prepare a deployed bundle before a task needs
+        it."""
         self._store = store
         self._state = state
         self._system = system
@@ -102,7 +104,7 @@ class Bundles:
     async def deploy(
         self, project_id: str, request: BundleRequest, *, by: str
     ) -> tuple[Bundle, bool]:
-        """Keep an archive as the present version; whether there is a new one."""
+        """Store an archive and make it the present version; true if there is a new version."""
         accept(rules.text_problems(request.name, request.note))
         contents = await self._look_into(request.archive)
         await self._projects.ensure(
@@ -204,7 +206,8 @@ class Bundles:
     async def pins(
         self, wanted: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], BundleRef | FieldProblem]:
-        """Which versions tasks get that name these, as pairs of project and bundle."""
+        """Return the version, or the problem, for each pair of project and `bundle` field of a
+        task."""
         found: dict[tuple[str, str], BundleRef | FieldProblem] = {}
         for project_id, text in dict.fromkeys(wanted):
             name = text.partition("@")[0]

@@ -1,4 +1,4 @@
-"""One open frontier that a master serves: whose leases are whose, and what was answered last."""
+"""One open frontier that a master serves: the leases of each execution, and its last answers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ told must pass through the node's pipe to its executor."""
 LEASED_AT_ONCE: Final = 16
 """Hosts between two looks at how much there is: 16 of the largest are some 10 MB."""
 RECLAIM_S: Final = 10.0
-"""For so long after it was opened a frontier waits for those who had leases to say so, before it
-gives their hosts to others."""
+"""Seconds after opening during which a frontier leases no hosts, so that executions which had
+leases before can reclaim them."""
 
 
 class ExecutionEnded(Exception):
@@ -30,7 +30,7 @@ class ExecutionEnded(Exception):
 
 
 class FrontierSession:
-    """One open frontier, and who has leases of it."""
+    """One open frontier, with the executions that hold leases of it."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class FrontierSession:
     ) -> None:
         self.frontier = frontier
         self.is_closed = False
-        """With the lead it goes to another master: nobody may open it here again."""
+        """Set when the frontier was closed, because it was idle or another master leads now. The
+        session is then not used again."""
         self.users = 0
         self.counts: FrontierCounts | None = None
         self.asked_at = asyncio.get_running_loop().time()
@@ -52,20 +53,21 @@ class FrontierSession:
         self._is_living = is_living
         self._living = living
         self._surplus: dict[str, int] = {}
-        """So many hosts an execution should give back."""
+        """Number of hosts that each execution should give back."""
         self._workers: dict[str, set[str]] = {}
-        """Executions that may have leases, and under which names."""
+        """Executions that may have leases, with the worker names that they use."""
         self._turns: dict[str, asyncio.Lock] = {}
         self._given: dict[str, tuple[int, list[HostLease]]] = {}
-        """What each worker was given last, should the answer get lost."""
+        """Number and leases of the last answer to each worker, for a repeated request."""
         self._added: dict[str, tuple[int, int]] = {}
-        """The same of what each execution added."""
+        """Number and result of the last `Add` of each execution, for a repeated request."""
         self._awaited = awaited
-        """Executions that may want back what they had."""
+        """Executions that may still reclaim the hosts they had before the frontier was opened."""
         self._awaited_until = self.asked_at + RECLAIM_S
 
     async def answer(self, execution_id: str, asked: FrontierRequest) -> FrontierReply:
-        """Do what is asked, in order. What an execution says twice at once is done in turn."""
+        """Answer the requests of an execution in order. Two calls of one execution are answered in
+        turn. Raises `ExecutionEnded`, and `Busy` if the frontier was closed meanwhile."""
         async with self._turns.setdefault(execution_id, asyncio.Lock()):
             await self._forget_the_dead()
             answers = None
@@ -170,7 +172,8 @@ class FrontierSession:
                 return given
 
     async def _fair(self, execution_id: str) -> int:
-        """How many further hosts an execution may lease beside the others of its crawl."""
+        """Return how many further hosts an execution may lease, so that the executions of a crawl
+        share them."""
         living = self._living()
         if len(living) < 2:
             return MOST_HOSTS
@@ -207,7 +210,7 @@ class FrontierSession:
         return f"{execution_id}/{name}"
 
     async def _forget_the_dead(self) -> None:
-        """The leases of executions that are over end: what they held waits again."""
+        """End the leases of executions that are over; their URLs wait again."""
         for execution_id in [id for id in self._workers if not self._is_living(id)]:
             for name in self._workers.pop(execution_id, ()):
                 worker = f"{execution_id}/{name}"

@@ -39,12 +39,13 @@ IDLE_S: Final = 30.0
 """A frontier that nobody has asked for so long is closed."""
 LOOK_EVERY_S: Final = 5.0
 READ_AT_ONCE: Final = 2
-"""Frontiers of crawls that people ask about: opening one reads all of its URLs."""
+"""Frontiers of crawls that do not run which may be opened for readers at once: opening one reads
+all of its URLs."""
 MOST_READ: Final = 4
-"""Of crawls that do not run, so many stay open for the next question."""
+"""Maximum number of frontiers of crawls that do not run which stay open for the next reader."""
 WAIT_TO_READ_S: Final = 10.0
 MOST_LAST_COUNTS: Final = 1_000
-"""Frontiers that were closed, of which is known how far they had come."""
+"""Maximum number of closed frontiers whose last counts are kept."""
 
 
 class Frontiers:
@@ -57,7 +58,8 @@ class Frontiers:
         shelf: FrontierFolders | None,
         remote: RemoteFrontiers | None = None,
     ) -> None:
-        """`remote` knows those that are elsewhere."""
+        """Set up the frontiers of this master. `remote` answers for the frontiers on another
+        server."""
         self._remote = remote
         self._state = state
         self._shelf = shelf
@@ -66,11 +68,12 @@ class Frontiers:
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._leads = False
         self._last: dict[str, FrontierCounts] = {}
-        """Of those that were closed."""
+        """Last counts of frontiers that were closed."""
 
     async def answer(self, call: ServiceCall) -> ServiceResponse:
-        """Do what an execution asks of the frontier of its crawl. Raises `Busy` while another
-        master leads, and `StoreUnavailable` when the disk fails: then the node asks again."""
+        """Answer a request of an execution to the frontier of its crawl. Raises `Busy` while
+        another master leads, and `StoreUnavailable` when the disk fails; the node then asks
+        again."""
         task, execution_id = call.lease.task, call.execution_id
         try:
             asked = frontier_codec.request_in(call.data)
@@ -93,8 +96,8 @@ class Frontiers:
     async def _ask_elsewhere(
         self, remote: RemoteFrontiers, task: Task, execution_id: str, asked: FrontierRequest
     ) -> FrontierReply | None:
-        """Answer what is asked about a frontier that may be on another server; `None` for all that
-        a frontier is asked itself."""
+        """Answer a request about a frontier on another server; `None` for requests that the
+        frontier itself answers."""
         answer: Any = None
         match asked.asks:
             case [wire.Place()]:
@@ -109,10 +112,10 @@ class Frontiers:
 
     @asynccontextmanager
     async def reading(self, task: Task) -> AsyncIterator[UrlRecords]:
-        """What knows the URLs of a crawl, whether it runs or not; raises `NotFound` when there is
-        nothing, and `Busy` while another master leads, or while too many others are read. What is
-        opened for a reader takes memory by its URLs: only a few are open at a time, whoever
-        reads."""
+        """Open the URL records of a crawl for reading, running or not. Raises `NotFound` when there
+        are none, and `Busy` while another master leads or too many frontiers are being read. A
+        frontier that is opened for a reader holds all its URLs in memory, so only a few are open at
+        a time."""
         if self._remote is not None and await self._remote.has(crawl_of(task)):
             async with self._remote.reading(task) as knowing:
                 yield knowing
@@ -138,7 +141,8 @@ class Frontiers:
             self._reading.release()
 
     async def _close_those_read(self, most: int) -> None:
-        """Of the frontiers that nobody works with, close those that were read longest ago."""
+        """Close the frontiers of crawls that do not run, least recently used first, until `most`
+        are left."""
         read = [
             (served.asked_at, crawl_id)
             for crawl_id, served in self._served.items()
@@ -149,7 +153,7 @@ class Frontiers:
 
     @property
     def leads(self) -> bool:
-        """Whether this master has the frontiers."""
+        """Return true if this master leads and so serves the frontiers."""
         return self._leads
 
     def opened(self, crawl_id: str) -> ObservableFrontier | None:
@@ -160,7 +164,8 @@ class Frontiers:
         return None if self._remote is None else self._remote.opened(crawl_id)
 
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
-        """How far a frontier has come that is, or was, open here."""
+        """Return the newest counts of a frontier that is, or was, open here; `None` if not
+        known."""
         served = self._served.get(crawl_id)
         if served is not None and served.counts is not None:
             return served.counts
@@ -169,7 +174,7 @@ class Frontiers:
         return None if self._remote is None else self._remote.last_counts(crawl_id)
 
     async def run(self) -> None:
-        """Have frontiers, for as long as this master leads."""
+        """Serve frontiers while this master leads, and close idle ones."""
         self._leads = True
         try:
             while True:
@@ -186,11 +191,11 @@ class Frontiers:
             self._last.clear()  # another master goes on with them
 
     async def tasks(self) -> Sequence[str]:
-        """Whose frontiers are kept."""
+        """Return the ids of the crawls whose frontiers are kept on disk."""
         return () if self._shelf is None else await self._shelf.tasks()
 
     async def remove(self, crawl_id: str) -> None:
-        """The crawl is gone, and so is its frontier."""
+        """Remove the frontier of a crawl that no longer exists."""
         if self._shelf is not None:
             await self._close(crawl_id)
             if self._remote is not None:
@@ -199,7 +204,8 @@ class Frontiers:
             await self._shelf.remove(crawl_id)
 
     async def _discard(self, crawl_id: str, execution_id: str) -> None:
-        """Whoever works for the crawl next begins anew; not while others do."""
+        """Remove the frontier, so that the next execution begins anew; not while other executions
+        work on it."""
         if self._living(crawl_id) <= {execution_id}:
             await self.remove(crawl_id)
 

@@ -53,7 +53,7 @@ class LedgerService:
                 await self._book.close()
 
     async def run(self) -> None:
-        """Have the ledger, for as long as this master leads."""
+        """Keep the ledger open while this master leads. A shared ledger needs no leader."""
         if self._book is None or self._book.is_shared:
             return
         try:
@@ -88,7 +88,8 @@ class LedgerService:
             return refused(str(error), may_retry=True)
 
     async def hosts(self, containing: str = "") -> Sequence[KeyUse]:
-        """Who uses which hosts, domains and addresses, and what they wait for."""
+        """Return the uses of all hosts, domains and addresses whose key contains a text, with their
+        waiting executions."""
         page = await self.browse()
         found = [
             ledger.use(key, entry, page.now)
@@ -98,8 +99,8 @@ class LedgerService:
         return sorted(found, key=lambda each: each.key)
 
     async def browse(self) -> LedgerPage:
-        """What the ledger knows, up to a bound. Raises `Busy` while another master has it, and
-        `LedgerUnavailable` where there is none."""
+        """Return up to `MAX_SHOWN` entries of the ledger. Raises `Busy` while another master has
+        it, and `LedgerUnavailable` when there is none."""
         return await self._opened().browse(MAX_SHOWN)
 
     def _opened(self) -> LedgerBook:

@@ -1,4 +1,4 @@
-"""Frontiers on a server that nodes reach by themselves, and who answers for them.
+"""Frontiers on a server that nodes reach by themselves, as the leading master manages them.
 
 The master that leads begins each of them, once, and tells those who work for the crawl where it is
 and under which epoch. It ends the leases of executions that are over, keeps a checkpoint of what
@@ -58,12 +58,13 @@ CRAWL: Final = "web_crawl"
 """The address and its password are for tasks of this type alone."""
 LOOK_EVERY_S: Final = 1.0
 SAVE_EVERY_S: Final = 2.0
-"""What is committed within such a time has to be fetched again when the server loses it."""
+"""Interval of checkpoints: if the server loses a frontier, pages committed since the last one are
+fetched again."""
 TRY_AGAIN_S: Final = 10.0
 MOST_LAST_COUNTS: Final = 1_000
-"""Frontiers that were taken off, of which is known how far they had come."""
+"""Maximum number of frontiers taken off the server whose last counts are kept."""
 LOOK_FOR_OTHERS_S: Final = 60.0
-"""How often to look for crawls that ended while no master could reach their server."""
+"""Interval of the search for crawls that ended while no master could reach their server."""
 
 
 class RemoteCrawl:
@@ -76,10 +77,12 @@ class RemoteCrawl:
         self.counts: FrontierCounts | None = None
         self.restoring: asyncio.Task[None] | None = None
         self.asked: set[str] = set()
-        """Executions that asked this master where it is: none of them works elsewhere."""
+        """Executions that asked this master for the location of the frontier: none of them works
+        elsewhere."""
         self.waits_to_move = False
         self.readers = 0
-        """Of people's questions that are being answered: it is not closed under them."""
+        """Number of readers that have the frontier open now; it is not closed while there are
+        any."""
         self.saved_at = 0.0
         self.not_before = 0.0
 
@@ -89,7 +92,8 @@ class RemoteCrawl:
         return self.checkpoint.place
 
     def is_restoring(self) -> bool:
-        """Whether it is being restored now. Whoever had that begun may have left before the end."""
+        """Return true while the frontier is being restored. Logs the error of a restore that has
+        failed since."""
         restoring = self.restoring
         if restoring is None or not restoring.done():
             return restoring is not None
@@ -99,15 +103,15 @@ class RemoteCrawl:
         return False
 
     async def put(self, state: PlaceState, *, why: str = "", partitions: int | None = None) -> None:
-        """Write down how far it has got; `partitions` once they are known."""
+        """Store the state of the frontier in the checkpoint; `partitions` once they are known."""
         known = partitions or self.place.partitions
         place = msgspec.structs.replace(self.place, state=state, why=why, partitions=known)
         await self.checkpoint.put(place)
 
     def check_move(self, server: str, living: set[str]) -> None:
-        """Raises `StoreUnavailable` while it must not be restored on that server. Who was told of
-        another one by an earlier leader may work there, and nothing that is done to this one
-        keeps it from that: it has to end first."""
+        """Raise `StoreUnavailable` while the frontier must not be restored on that server.
+        Executions that an earlier leader sent to another server may still work there, and nothing
+        done here would stop them: they have to end first."""
         others = living - self.asked
         if self.place.server == server or not others:
             return
@@ -121,7 +125,8 @@ class RemoteCrawl:
         raise StoreUnavailable(why)
 
     async def give_up(self, why: str) -> None:
-        """It is to be restored before anybody works on it again."""
+        """Mark the frontier as lost, so that it is restored before an execution works on it
+        again."""
         self.counts = None
         await self.disconnect()
         if self.place.state is PlaceState.BEGUN:
@@ -134,7 +139,7 @@ class RemoteCrawl:
 
 
 def parameters_of(task: Task) -> CrawlParameters:
-    """What was asked of the crawl. Raises `ConfigError`."""
+    """Decode the crawl parameters of a task. Raises `ConfigError`."""
     try:
         return msgspec.json.decode(task.parameters, type=CrawlParameters)
     except msgspec.DecodeError as error:
@@ -144,7 +149,7 @@ def parameters_of(task: Task) -> CrawlParameters:
 
 
 class RemoteCrawls:
-    """Those that this master knows, by their ids."""
+    """The crawls with a remote frontier that this master knows, by id."""
 
     def __init__(
         self,
@@ -169,7 +174,7 @@ class RemoteCrawls:
         return self._crawls.get(crawl_id)
 
     async def known(self, crawl_id: str) -> RemoteCrawl | None:
-        """What is written down of a crawl; `None` when nothing is."""
+        """Return the crawl if it has a checkpoint, opened if necessary; `None` otherwise."""
         crawl = self._crawls.get(crawl_id)
         if crawl is not None or not await self._shelf.has_checkpoint(crawl_id):
             return crawl
@@ -202,7 +207,7 @@ class RemoteCrawls:
         return crawl
 
     async def connected(self, crawl: RemoteCrawl) -> RemoteFrontier:
-        """The frontier of one that was begun. Raises `FrontierLost`."""
+        """Return the frontier of a crawl in the state `BEGUN`, connected. Raises `FrontierLost`."""
         if crawl.frontier is None:
             place = crawl.place
             frontier = self._at(crawl.id).frontier(
@@ -217,13 +222,13 @@ class RemoteCrawls:
         return crawl.frontier
 
     async def take_off(self, crawl: RemoteCrawl) -> None:
-        """Remove it from the server, whatever is there of it."""
+        """Remove the frontier from the server, complete or not."""
         server, place = self._at(crawl.id), crawl.place
         await crawl.disconnect()
         await server.frontier(crawl.id, place.rules, epoch=place.epoch).discard()
 
     async def close(self, crawl_id: str) -> None:
-        """Let go of what this master has of it."""
+        """Close the connection and the checkpoint of a crawl."""
         crawl = self._crawls.pop(crawl_id, None)
         if crawl is not None:
             if crawl.restoring is not None:
@@ -248,8 +253,8 @@ class RemoteCrawls:
         return crawl
 
     async def _make(self, crawl: RemoteCrawl) -> None:
-        """Begin it on the server. Nobody was told of its epoch so far, so that whatever went wrong
-        before, it can be done again."""
+        """Create the frontier on the server. No execution knows its epoch yet, so this can be
+        repeated after a failure."""
         server, place = self._at(crawl.id), crawl.place
         frontier = server.frontier(crawl.id, place.rules, epoch=place.epoch, anew=True)
         await frontier.open()
@@ -258,8 +263,8 @@ class RemoteCrawls:
         log.info("frontier begun", task_id=crawl.id, server=server.name)
 
     async def _restored(self, crawl: RemoteCrawl) -> None:
-        """Have it restored; raises `StoreUnavailable` while that takes longer than one should
-        wait for an answer."""
+        """Restore the frontier. Raises `StoreUnavailable` if that takes longer than `ANSWER_S`; the
+        restore then goes on in the background."""
         restoring = crawl.restoring
         if restoring is None:
             work = self._restore(crawl)
@@ -338,13 +343,14 @@ class RemoteFrontiers:
         )
         self._turns = NamedLocks()
         self._last: dict[str, FrontierCounts] = {}
-        """Of those that were taken off the server."""
+        """Last counts of frontiers that were taken off the server."""
         self._stored: set[str] = set()
-        """Those that have ended, as far as is known: there is nothing to look after."""
+        """Ids of crawls that have ended and are stored in their checkpoint; they need no
+        attention."""
 
     async def place(self, task: Task, execution_id: str = "") -> FrontierLocation:
-        """Where the frontier of a task's crawl is, for an execution of it. Raises `Busy` while
-        another master leads."""
+        """Return the location of a crawl's frontier for an execution of the task. Raises `Busy`
+        while another master leads."""
         crawl_id = crawl_of(task)
         if task.task_type != CRAWL:
             return FrontierLocation()
@@ -376,7 +382,8 @@ class RemoteFrontiers:
         return FrontierLocation(url=self._server.url, crawl=crawl_id, epoch=place.epoch)
 
     async def lost(self, task: Task, epoch: str, why: str) -> None:
-        """Somebody who works for the crawl has seen that the server lost it."""
+        """Record that an execution found the frontier lost on the server. An outdated epoch is
+        ignored."""
         self._check_lead()
         crawl_id = crawl_of(task)
         async with self._turns.of(crawl_id):
@@ -386,11 +393,11 @@ class RemoteFrontiers:
                 await crawl.give_up(why)
 
     async def has(self, crawl_id: str) -> bool:
-        """Whether the frontier of a crawl is, or was, on the server."""
+        """Return true if the frontier of a crawl is, or was, on the server."""
         return await self._shelf.has_checkpoint(crawl_id)
 
     async def discard(self, crawl_id: str) -> None:
-        """Nothing came of the crawl, or it is gone: forget it, on the server too."""
+        """Remove the frontier of a crawl that is gone or begins anew, on the server too."""
         if not await self._shelf.has_checkpoint(crawl_id):
             return
         self._check_lead()
@@ -412,7 +419,8 @@ class RemoteFrontiers:
         return None if crawl is None else crawl.frontier
 
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
-        """How far a frontier has come that is, or was, looked after here."""
+        """Return the newest counts of a frontier that is, or was, managed here; `None` if not
+        known."""
         crawl = self._crawls.get(crawl_id)
         if crawl is not None and crawl.counts is not None:
             return crawl.counts
@@ -420,9 +428,9 @@ class RemoteFrontiers:
 
     @asynccontextmanager
     async def reading(self, task: Task) -> AsyncIterator[UrlRecords]:
-        """What tells of the URLs of a crawl: the frontier, or once it was taken off the server,
-        its checkpoint. Whoever works for the crawl is answered meanwhile. Raises `NotFound`,
-        `Busy`, and `StoreUnavailable`, also when the crawl is taken away while it is read."""
+        """Open the URL records of a crawl: the frontier or, once it was taken off the server, its
+        checkpoint. Executions are answered meanwhile. Raises `NotFound`, `Busy`, and
+        `StoreUnavailable`, also when the crawl is removed while it is read."""
         crawl_id = crawl_of(task)
         if not await self._shelf.has_checkpoint(crawl_id):
             raise NotFound("frontier", crawl_id)
@@ -441,7 +449,7 @@ class RemoteFrontiers:
             crawl.readers -= 1
 
     async def run(self) -> None:
-        """Look after all of them, for as long as this master leads."""
+        """Manage all remote frontiers while this master leads."""
         self._leads = True
         self._stored.clear()  # another master may have led meanwhile
         others_at = 0.0
@@ -460,7 +468,7 @@ class RemoteFrontiers:
                     stack.push_async_callback(self._crawls.close, crawl_id)
 
     async def _look_for_others(self) -> None:
-        """Know of those that were begun before this master led."""
+        """Load the crawls whose frontiers were begun before this master led."""
         try:
             tasks = await self._shelf.tasks()
         except CrawlfleetError as error:
@@ -488,7 +496,8 @@ class RemoteFrontiers:
                         await self._crawls.close(crawl_id)
 
     async def _attend(self, crawl_id: str) -> None:
-        """End the leases of those who are gone, save, and end what has ended."""
+        """End the leases of executions that are over, save a checkpoint, and store away crawls that
+        have ended."""
         crawl = self._crawls.get(crawl_id)  # it may be discarded while others are attended to
         if crawl is None or self._now() < crawl.not_before or crawl.is_restoring():
             return
@@ -528,8 +537,8 @@ class RemoteFrontiers:
             await frontier.save(crawl.checkpoint)
 
     async def _store_away(self, crawl_id: str, crawl: RemoteCrawl) -> None:
-        """The crawl has ended: the checkpoint has all of it, and the server nothing any more. Who
-        tries it again has it restored."""
+        """Store an ended crawl in its checkpoint and remove it from the server. It is restored if
+        the task is tried again."""
         if crawl.place.state is PlaceState.BEGUN:
             try:
                 frontier = await self._crawls.connected(crawl)
@@ -566,7 +575,8 @@ def remote_frontiers_on(
     server: FrontierServer | None,
     output: OutputStore | None,
 ) -> RemoteFrontiers | None:
-    """Who answers for frontiers whose checkpoints are on that shelf; nobody where there is none."""
+    """Return the manager of remote frontiers with checkpoints on that shelf; `None` without a
+    shelf."""
     if shelf is None:
         return None
     return RemoteFrontiers(

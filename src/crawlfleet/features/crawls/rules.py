@@ -1,4 +1,4 @@
-"""Who does what in a crawl, put together from what its parts know."""
+"""Views of a crawl's work: shards, partitions, hosts and ledger keys, made from their figures."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,9 +15,9 @@ from crawlfleet.model.crawl.frontier import HostFigures, PartitionFigures
 from crawlfleet.model.crawl.politeness_entry import LedgerEntry
 
 Shards = Mapping[str, int]
-"""Which shard an execution works for; nothing where the crawl was not split."""
+"""Shard number of each execution; empty when the crawl was not split."""
 Visitors = Mapping[str, tuple[Visitor, bool]]
-"""By execution: for what it works, and whether the one who asks may know that."""
+"""Visitor of each execution (its crawl or list), and true if the caller may see it."""
 
 
 def execution_in(name: str) -> str:
@@ -26,7 +26,7 @@ def execution_in(name: str) -> str:
 
 
 def held_by(partitions: Sequence[PartitionFigures]) -> dict[str, int]:
-    """How many hosts each execution has leased."""
+    """Return the number of hosts that each execution has leased."""
     held: dict[str, int] = {}
     for partition in partitions:
         for worker, hosts in partition.lent.items():
@@ -36,7 +36,7 @@ def held_by(partitions: Sequence[PartitionFigures]) -> dict[str, int]:
 
 
 def partition_work(figures: PartitionFigures, shards: Shards) -> PartitionWork:
-    """One partition, with those who have the most of its hosts."""
+    """Return the view of a partition, with the executions that hold the most of its hosts."""
     held = held_by([figures])
     ranked = sorted(held.items(), key=lambda pair: (-pair[1], pair[0]))
     return PartitionWork(
@@ -54,7 +54,7 @@ def partition_work(figures: PartitionFigures, shards: Shards) -> PartitionWork:
 
 
 def host_work(figures: HostFigures, partition: int, shards: Shards) -> HostWork:
-    """One host, with the one who has leased it."""
+    """Return the view of a host, with the execution that has leased it."""
     execution_id = execution_in(figures.worker) or None
     return HostWork(
         host=figures.host,
@@ -69,14 +69,14 @@ def host_work(figures: HostFigures, partition: int, shards: Shards) -> HostWork:
 
 
 def visitors(entry: LedgerEntry, now: float) -> set[str]:
-    """The executions that visit a key, or wait for it."""
+    """Return the executions that use a key, or wait for it."""
     names = [user.name for user in entry.users if user.until > now]
     names += [hold.name for hold in entry.holds if hold.lingers_until > now]
     return {execution_in(name) for name in names}
 
 
 def key_work(key: str, entry: LedgerEntry, now: float, known: Visitors) -> KeyWork:
-    """One key of the ledger, as the one may see it who asks."""
+    """Return the view of a ledger key, with only those visitors that the caller may see."""
     found = {known[id] for id in visitors(entry, now) if id in known}
     shown = sorted((each for each, may_know in found if may_know), key=lambda each: each.task_id)
     holds = [hold for hold in entry.holds if hold.until > now]
@@ -99,5 +99,5 @@ def key_work(key: str, entry: LedgerEntry, now: float, known: Visitors) -> KeyWo
 
 
 def ranked(keys: Sequence[KeyWork]) -> list[KeyWork]:
-    """Those that people ought to look at first."""
+    """Return the keys in order of interest: the longest pause first, then the most visitors."""
     return sorted(keys, key=lambda each: (-each.paused_for_s, -each.visitors_total, each.key))

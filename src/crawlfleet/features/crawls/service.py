@@ -1,9 +1,9 @@
-"""Crawls as first-class things: their output, their figures, and the orders to those that run.
+"""Crawls: their output, their figures, and the commands to those that run.
 
-Output comes in segments from the node that runs a crawl, and only from that one: whoever lost the
-task is refused, however late it speaks. A segment is durable before the node hears that it is.
-Figures are what the frontier has committed, where this master knows that, else what was told last;
-the newest are kept in memory, and the last ones beside the output.
+Output arrives in segments, only from the execution that holds the task's lease: any other is
+refused, however late it sends. A segment is durable before the node gets the answer. Figures are
+the frontier's counts where this master knows them, else the last report of the executions; the
+newest are kept in memory, the final ones beside the output.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ _figures: Final = msgspec.json.Decoder(CrawlFigures)
 
 
 class CrawlVerb(StrEnum):
-    """What people can order of a crawl that runs."""
+    """Commands that a user can give to a running crawl."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -68,10 +68,10 @@ _HAPPENED: Final = {
 
 
 class _Told(NamedTuple):
-    """What an execution has told last."""
+    """The last figures that an execution reported."""
 
     token: int
-    """Of the execution; later attempts have greater ones."""
+    """Token of the execution; later attempts at the task have greater ones."""
     figures: ToldFigures
 
 
@@ -97,12 +97,12 @@ class Crawls:
         self._execution_orders = execution_orders
         self._output = output
         self._told: dict[str, dict[str, _Told]] = {}
-        """By crawl, and by the task that works for it: that of the crawl, or those of its shards.
-        What the next attempt at a task tells takes the place of what the last one told."""
+        """Last reports by crawl id, then by id of the task: that of the crawl, or those of its
+        shards. A report of a later attempt replaces that of an earlier one."""
 
     @property
     def output(self) -> OutputStore:
-        """Where output is kept; raises `OutputUnavailable` where this master keeps none."""
+        """The output store; raises `OutputUnavailable` where this master has none."""
         if self._output is None:
             raise OutputUnavailable("this master keeps no output of crawls; name a `sinks` entry")
         return self._output
@@ -133,7 +133,7 @@ class Crawls:
         return answered(SegmentReply())
 
     async def hear(self, batch: NoteBatch, reply: NoteReply) -> None:
-        """Take figures and answers out of notes that were taken."""
+        """Take the figures, and the answers to commands, from accepted notes."""
         for note in batch.notes:
             if note.execution_id in reply.stale:
                 continue
@@ -150,8 +150,8 @@ class Crawls:
         return task
 
     def live_figures(self, task: Task) -> CrawlFigures | None:
-        """How far a crawl has got, if this master has heard of that: what its frontier has
-        committed. Of a shard, what that has told last of the crawl."""
+        """Return the figures of a crawl as this master knows them, with its frontier's counts;
+        `None` if it knows none. For a shard, return its own last report."""
         crawl_id = crawl_of(task)
         parts = self._told.get(crawl_id, {})
         if crawl_id != task.id:
@@ -163,7 +163,8 @@ class Crawls:
         return replace(figures, rate_per_s=0.0, is_paused=False, waiting=waiting, in_flight=0)
 
     def _committed(self, crawl: Task, told: CrawlFigures | None) -> CrawlFigures | None:
-        """What was told of a crawl, with what its frontier says."""
+        """Return the reported figures of a crawl, with the counts of its frontier where they are
+        known."""
         counts = self._frontiers.last_counts(crawl.id)
         if counts is None:
             return told
@@ -173,21 +174,22 @@ class Crawls:
         return figures if crawl.task_type == CRAWL else replace(figures, failed=told.failed)
 
     def told_by(self, task: Task, part: Shard) -> ToldFigures | None:
-        """What one of those that work for a crawl has told last, to this master."""
+        """Return the last figures that one task of a crawl reported to this master; `None` without
+        any."""
         told = self._told.get(crawl_of(task), {}).get(part.id)
         return None if told is None else told.figures
 
     def is_running(self, task: Task) -> bool:
-        """Whether somebody works for the crawl now."""
+        """Return true if an execution of the crawl runs now."""
         return bool(self._living(task))
 
     def is_held(self, task: Task) -> bool:
-        """Whether all who work for the crawl now are paused."""
+        """Return true if all executions of the crawl that run now are paused."""
         living = self._living(task)
         return bool(living) and all(lease.task.is_held for lease in living)
 
     async def figures(self, task: Task) -> CrawlFigures | None:
-        """The newest that are known, whether the crawl runs or not."""
+        """Return the newest figures of a crawl, running or not; `None` if there are none."""
         live = self.live_figures(task)
         if live is not None or self._output is None:
             return live
@@ -209,7 +211,7 @@ class Crawls:
         )
 
     async def explain(self, task: Task, url: str) -> UrlExplanation:
-        """What a running crawl knows of a URL; raises `Conflict` when it does not run."""
+        """Ask a running crawl about a URL; raises `Conflict` when it does not run."""
         told = await self._ask(task, "explain", {"url": url})
         try:
             return msgspec.json.decode(told, type=UrlExplanation)
@@ -217,7 +219,7 @@ class Crawls:
             raise Conflict(f"the node of {task.id} answered what cannot be read: {error}") from None
 
     async def order(self, task: Task, verb: CrawlVerb, *, by: str) -> None:
-        """Have a running crawl do something; raises `Conflict` when it does not run."""
+        """Send a command to a running crawl; raises `Conflict` when it does not run."""
         living = self._living(task)
         if not living:
             raise _does_not_run(task)
@@ -232,7 +234,7 @@ class Crawls:
         await self._record(task, verb, by)
 
     async def _record(self, task: Task, verb: CrawlVerb, by: str) -> None:
-        """Write down what was ordered: a pause outlives the nodes that were told of it."""
+        """Record a command: a pause outlives the nodes that received it."""
 
         async def decide() -> tuple[None, Change]:
             now, own = self._system.now(), [lease.task for lease in self._living(task)]
@@ -254,7 +256,8 @@ class Crawls:
         await self._state.decide(task.id, decide)
 
     def _living(self, task: Task) -> list[Lease]:
-        """Who works for a crawl now: one, or those of its shards."""
+        """Return the leases of the executions that run for a crawl: its own, or those of its
+        shards."""
         if task.is_parent:
             leases = [
                 each for each in self._state.leases.values() if each.task.parent_id == task.id
@@ -303,7 +306,8 @@ class Crawls:
                     log.warning("frontier is not removed", task_id=task_id, error=str(error))
 
     async def _tidy(self, output: OutputStore, task_id: str, status: TaskStatus | None) -> bool:
-        """Whether the task is gone, as one without a state is."""
+        """Remove the output of a removed task, or discard superseded output of a completed one;
+        true if it was removed."""
         if status is None:
             await output.remove(task_id)
         elif status is TaskStatus.COMPLETED:
@@ -337,8 +341,8 @@ class Crawls:
             await self._keep_figures(self._output, task)
 
     async def _execution(self, execution_id: str) -> tuple[Task, Execution] | None:
-        """An execution and its task. The last words may come after the end: then only the store
-        knows whose they are."""
+        """Return an execution and its task, `None` if unknown. The last report may come after the
+        end; then both are read from the store."""
         lease = self._state.leases.get(execution_id)
         if lease is not None:
             return lease.task, lease.execution
@@ -349,7 +353,8 @@ class Crawls:
         return (tasks[0], execution) if tasks else None
 
     def _remember(self, task: Task, execution: Execution, figures: ToldFigures) -> bool:
-        """Take what was told, unless a later attempt at the same task has told something."""
+        """Keep a report, unless a later attempt at the same task has reported; false if it was
+        dropped."""
         parts = self._told.pop(crawl_of(task), {})
         known = parts.get(task.id)
         is_newer = known is None or known.token <= execution.token
@@ -362,7 +367,7 @@ class Crawls:
         return is_newer
 
     async def _keep_figures(self, output: OutputStore, task: Task) -> None:
-        """The last ones of a crawl; of one that was split, all that are known together."""
+        """Store the final figures of a crawl; for a shard, those of the whole crawl."""
         crawl = task if task.parent_id is None else await self._tasks.get(task.parent_id)
         try:
             await output.keep_figures(crawl.id, msgspec.json.encode(self.live_figures(crawl)))

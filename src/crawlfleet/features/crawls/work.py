@@ -1,4 +1,4 @@
-"""Who does what in a crawl: shards, partitions and their holders, and what the ledger knows."""
+"""Shows the work of a crawl: its shards, its partitions and their holders, and ledger entries."""
 
 from typing import Final
 
@@ -25,14 +25,14 @@ from crawlfleet.model.task import TERMINAL, Shard, Task
 from crawlfleet.ports.store import Store
 
 CLOSED: Final = "closed"
-"""Nobody works with the frontier now, or it is on the node."""
+"""The frontier is not open now, or it is on the node."""
 ELSEWHERE: Final = "elsewhere"
 """Another master has it."""
 AWAY: Final = "away"
 
 
 class CrawlWorkers:
-    """Looks at the crawls of a fleet for people."""
+    """Collects the work of a crawl for the API."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class CrawlWorkers:
         self._ledger = ledger
 
     async def of(self, task: Task, *, project_id: str | None) -> CrawlWork:
-        """Of a crawl. Who may see one project only (`project_id`) is told of those of others that
-        they are there."""
+        """Return the work of a crawl. With `project_id`, visitors that belong to other projects are
+        only counted."""
         parts = await self._parts(task)
         shards = {each.execution_id: each.shard for each in parts if each.execution_id}
         if not task.is_parent:
@@ -74,7 +74,7 @@ class CrawlWorkers:
         )
 
     async def _parts(self, task: Task) -> list[Shard]:
-        """Its shards; where it was not split, it is its own only one."""
+        """Return the shards of a crawl; a crawl that was not split is its own only shard."""
         if task.is_parent:
             return await self._store.shards(task.id)
         return [
@@ -107,7 +107,8 @@ class CrawlWorkers:
     async def _books(
         self, task: Task, shards: dict[str, int]
     ) -> tuple[list[PartitionFigures], list[HostWork], str]:
-        """Partitions and hosts of the frontier; or a word why not."""
+        """Return the partitions and the busiest hosts of the frontier; or empty lists and the
+        reason."""
         frontier = self._frontiers.opened(crawl_of(task))
         if frontier is None:
             return [], [], CLOSED if self._frontiers.leads else ELSEWHERE
@@ -124,7 +125,8 @@ class CrawlWorkers:
     async def _keys(
         self, executions: set[str], project_id: str | None
     ) -> tuple[list[KeyWork], str]:
-        """What the ledger knows of the hosts that these executions visit; or a word why not."""
+        """Return the ledger entries of the hosts that these executions visit; or an empty list and
+        the reason."""
         known = {
             id: (
                 Visitor(task_id=crawl_of(lease.task), task_type=lease.task.task_type),

@@ -1,4 +1,4 @@
-"""Who does what in a crawl: its shards, the partitions of its frontier, and its hosts.
+"""Views of a crawl's work: its shards, the partitions of its frontier, and its hosts.
 
 All lists are bounded, and say so by a total where there may be more.
 """
@@ -11,11 +11,11 @@ from crawlfleet.views.tasks import TaskState
 
 MAX_PARTITIONS: Final = 256
 MAX_HOLDERS: Final = 16
-"""Of a partition; those with the most hosts."""
+"""Maximum number of holders shown for a partition; those with the most hosts are shown."""
 MAX_HOSTS: Final = 50
 MAX_KEYS: Final = 100
 MAX_VISITORS: Final = 10
-"""Of one host."""
+"""Maximum number of visitors shown for a host."""
 
 
 class ShardWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Work that begins by the clock: what is to be done when, and what became of it each time.
+"""Schedules: tasks and workflow runs that start at given times, and the history of each.
 
 A *due instant* is one at which the rule of a schedule says "now". What became of one, or of several
 that came to the same, is a *firing*.
@@ -34,9 +34,9 @@ class Outcome(StrEnum):
 
     STARTED = "started"
     QUEUED = "queued"
-    """It waits for the end of an earlier task of the schedule."""
+    """The start waits for the end of an earlier task of the schedule."""
     SKIPPED = "skipped"
-    """Too many tasks of the schedule were at work."""
+    """The start was skipped because too many tasks of the schedule were at work."""
     MISSED = "missed"
     """Nobody was there in time: the master was away for longer than the grace."""
     REFUSED = "refused"
@@ -63,16 +63,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None
     """The first instant that may be due; intervals are counted from it."""
     end_at: float | None = None
-    """From this instant on nothing is due."""
+    """Nothing is due at or after this instant."""
     coalesce: bool = True
-    """Of several due instants that are late together, only the last starts a task."""
+    """When several due instants are late together, start only one task, for the last of them."""
     misfire_grace_s: float | None = None
-    """Later than that a due instant is missed; never when not set."""
+    """Seconds after which a late due instant counts as missed; never when not set."""
     max_instances: int = 1
-    """So many tasks of the schedule may be at work at once."""
+    """Maximum number of tasks of the schedule that may be at work at once."""
     overlap: Overlap = Overlap.SKIP
     jitter_s: float = 0.0
-    """Each due instant is put off by its own part of this."""
+    """Maximum delay in seconds; each due instant is put off by its own part of it."""
 
 
 class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,7 +81,7 @@ class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: str
     name: str
     number: int | None = None
-    """Which of its versions; the newest at each due instant when not set."""
+    """Version of the workflow to run; the newest one at each due instant when not set."""
     parameters: dict[str, Any] = {}
 
 
@@ -95,9 +95,8 @@ class WaitingFiring(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What became of a due instant. Its id follows from the schedule, its edition and the instant:
-    whoever deals with it twice would write the same row, and is refused.
-    """
+    """The result of a due instant. Its id follows from the schedule, the edition and the instant,
+    so a second attempt to handle the same instant writes the same row and is refused."""
 
     id: str
     schedule_id: str
@@ -110,9 +109,10 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     origin: Origin = Origin.RULE
     task_id: str | None = None
     run_id: str | None = None
-    """What it started: a task, or the run of a workflow."""
+    """Id of the workflow run that the firing started; `task_id` is set instead if it started a
+    task."""
     count: int = 1
-    """How many due instants it stands for; `due_at` is the last of them."""
+    """Number of due instants that this firing covers; `due_at` is the last of them."""
     first_due_at: float | None = None
     """The first of them, where there are several."""
     reason: str = ""
@@ -136,15 +136,15 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     status: ScheduleStatus = ScheduleStatus.ACTIVE
     cause: str = ""
-    """Who put it into this state."""
+    """User or token that brought the schedule into this state, with the action."""
     edition: int = 1
     cursor: float = 0.0
-    """All that was due up to this instant has been dealt with."""
+    """All due instants up to this one have been handled."""
     waiting: WaitingFiring | None = None
     running: tuple[str, ...] = ()
     """Tasks and runs of it that may still be at work."""
     last: Firing | None = None
-    """What happened last."""
+    """The newest firing of the schedule."""
     removed_at: float | None = None
     version: int = 1
 
@@ -154,15 +154,16 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def firing_id(schedule_id: str, edition: int, due_at: float, origin: Origin = Origin.RULE) -> str:
-    """The one name of what becomes of a due instant. Ids of a schedule sort by the instant.
+    """Return the id of the firing of a due instant. Ids of a schedule sort by the instant.
 
-    What somebody asks for has a name beside that of the rule.
+    Firings that a user asked for have other ids than those of the rule.
     """
     return f"{firings_from(schedule_id, due_at)}-{edition}{_BESIDE[origin]}"
 
 
 def firings_from(schedule_id: str, due_at: float) -> str:
-    """How the ids of firings of this instant begin: all of later instants are higher."""
+    """Return the prefix of the ids of all firings at this instant. Firings of later instants have
+    higher ids."""
     body = schedule_id.partition("-")[2]
     return f"fire-{body}-{instant_digits(round(due_at * 1000))}"
 

@@ -32,7 +32,7 @@ log = logger(Component.SCHED)
 SCHEDULES_BATCH: Final = 100
 """Schedules in one commit."""
 LOOK_AGAIN_S: Final = 300.0
-"""Somebody may set the clock while we sleep, or the machine may sleep too."""
+"""Maximum sleep in seconds: the clock may be set, or the machine may sleep, meanwhile."""
 SET_AHEAD_S: Final = 1.0
 PAUSE_AFTER_CHANGE_S: Final = 0.05
 
@@ -80,7 +80,7 @@ class ScheduleRunner:
         return min((at for at in found if at is not None), default=None)
 
     async def do_due(self) -> None:
-        """Everything whose time has come."""
+        """Start everything that is due."""
         now = self._system.wall()
         set_by_s = now - self._system.now()
         is_set_ahead = set_by_s - self._set_by_s > SET_AHEAD_S
@@ -92,7 +92,7 @@ class ScheduleRunner:
         self._set_by_s = set_by_s
 
     async def _go_back(self, now: float) -> None:
-        """When the clock was set back, have even schedules go on from now."""
+        """Move schedules by elapsed time to now if the clock was set back."""
         found = (schedules.set_back(each, now=now) for each in self._index.active())
         await self._state.commit_as_leader([change for change in found if change])
 
@@ -142,7 +142,8 @@ class ScheduleRunner:
         return late
 
     async def _make(self, verdict: FiringPlan, few: int, intake: QuotaIntake) -> list[Change | str]:
-        """What a verdict starts: all, then only the first, then nothing, as there is room for."""
+        """Draft the starts of a plan: all of them, then only the first, then none, depending on how
+        often the commit was refused."""
         wanted = len(verdict.starts)
         most = min({0: wanted, 1: 1, 2: 0}[few], wanted)
         made = await self._starting.drafts(verdict.schedule, most, intake)
@@ -158,11 +159,11 @@ class ScheduleRunner:
 
 
 def together(schedule: Schedule) -> Schedule:
-    """As one whose late instants come to one firing."""
+    """Return the schedule with coalescing on, so that its late instants come to one firing."""
     rule = msgspec.structs.replace(schedule.rule, coalesce=True)
     return msgspec.structs.replace(schedule, rule=rule)
 
 
 def claimed_by(refusal: Refusal) -> str:
-    """Who has what a task wanted to claim."""
+    """Return the id of the row that holds the claim a task or run was refused for."""
     return refusal.claim.holder if refusal.claim is not None else refusal.subject

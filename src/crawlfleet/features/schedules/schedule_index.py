@@ -20,16 +20,17 @@ class ScheduleIndex:
     def __init__(self, *, store: Store) -> None:
         self._store = store
         self.changed = asyncio.Event()
-        """Set when something may be due earlier than was thought."""
+        """Set when something may be due earlier than the runner last computed."""
         self.firings: Counter[Outcome] = Counter()
-        """What became of due instants; several that came to one firing are one."""
+        """Number of firings by outcome; several due instants of one firing count once."""
         self.clear()
 
     def clear(self) -> None:
         self._known: dict[str, Schedule] = {}
-        """Also those that were removed: what was read before that must not bring them back."""
+        """Schedules by id, including removed ones, so that an older read cannot bring them back."""
         self._starts: dict[str, tuple[int, float | None]] = {}
-        """By schedule: its version, and when it starts something in that."""
+        """Cached start time of each schedule, with the version of the schedule that it belongs
+        to."""
 
     async def read(self, ids: Sequence[str] | None = None) -> Sequence[Schedule]:
         if ids is None:
@@ -53,12 +54,13 @@ class ScheduleIndex:
         return None if found is None or found.removed_at is not None else found
 
     def all(self) -> list[Schedule]:
-        """Those that were not removed, in order of id."""
+        """Return the schedules that were not removed, in order of id."""
         known = sorted(self._known.items())
         return [each for _, each in known if each.removed_at is None]
 
     def starts_next(self, schedule: Schedule) -> float | None:
-        """When a schedule starts something next, as far as its rule says, paused or not."""
+        """Return the time at which a schedule starts something next by its rule, paused or not;
+        `None` if never."""
         version, at = self._starts.get(schedule.id, (0, None))
         if version != schedule.version:
             at = _starts_next(schedule)
@@ -66,7 +68,7 @@ class ScheduleIndex:
         return at
 
     def active(self) -> list[Schedule]:
-        """Those that start something when they are due."""
+        """Return the schedules that are neither paused nor removed."""
         return [each for each in self._known.values() if each.is_active]
 
 

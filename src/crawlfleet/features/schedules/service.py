@@ -1,4 +1,5 @@
-"""Schedules: made, read, changed, paused, run at once, made up for, removed, explained."""
+"""The service for schedules: create, read, change, pause, run at once, backfill, remove,
+explain."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Schedules:
-    """Looks after what begins by the clock."""
+    """Creates, reads, changes, runs and removes schedules."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Schedules:
 
     @property
     def firings(self) -> Counter[Outcome]:
-        """What became of due instants, as far as this master wrote it."""
+        """Number of firings by outcome that this master wrote."""
         return self._index.firings
 
     def all(self) -> list[Schedule]:
@@ -92,7 +93,7 @@ class Schedules:
         return schedule
 
     async def find(self, schedule_id: str) -> Schedule:
-        """The schedule as it is now, whoever changed it last, or `NotFound`."""
+        """Read the newest version of the schedule from the store; raises `NotFound`."""
         await self._state.refresh.index(self._index, [schedule_id])
         return self.get(schedule_id)
 
@@ -115,11 +116,11 @@ class Schedules:
         return found[:limit]
 
     async def running(self, schedule: Schedule) -> list[str]:
-        """Those of its tasks and runs that have not ended."""
+        """Return the ids of a schedule's tasks and runs that have not ended."""
         return (await self._starting.living([schedule]))[schedule.id]
 
     def next_at(self, schedule: Schedule) -> float | None:
-        """When it starts something next; not at all while it is paused."""
+        """Return the time at which a schedule starts something next; `None` while it is paused."""
         return self._index.starts_next(schedule) if schedule.is_active else None
 
     async def create(self, request: ScheduleRequest, *, by: str) -> tuple[Schedule, bool]:
@@ -166,7 +167,7 @@ class Schedules:
     async def change(
         self, schedule_id: str, patch: SchedulePatch, *, by: str, if_version: int | None = None
     ) -> Schedule:
-        """The schedule with what the patch says."""
+        """Apply a patch to a schedule and return the new version."""
         accept(schedules.work_problems(patch))
         call: WorkflowCall | None = None
         if patch.task is not msgspec.UNSET:
@@ -254,7 +255,7 @@ class Schedules:
         return await self._start(schedule, verdict, now, f"filled back by {by}"), already
 
     async def _known(self, schedule: Schedule, dues: Sequence[float]) -> list[Firing]:
-        """The firings that there are of a range of instants, in whatever edition."""
+        """Return the existing firings of a range of instants, of any edition."""
         if not dues:
             return []
         lowest = firings_from(schedule.id, dues[0])
@@ -289,7 +290,7 @@ class Schedules:
     async def _start(
         self, schedule: Schedule, verdict: FiringPlan, now: float, cause: str
     ) -> list[Firing]:
-        """Start what a verdict says that somebody waits for: all of it, or say why not."""
+        """Start everything in a plan, or raise `Conflict` with the reason."""
         with self._starting.intake() as intake:
             made = await self._starting.drafts(schedule, len(verdict.starts), intake)
             for place, refused in enumerate(made):
@@ -304,12 +305,12 @@ class Schedules:
         return [*change.of(Firing)]
 
     async def history(self, schedule_id: str, *, after: str | None, limit: int) -> list[Firing]:
-        """What became of its due instants, the newest instant first."""
+        """Return the firings of a schedule, the newest due instant first."""
         await self.find(schedule_id)
         return await self._store.find(firings_of(schedule_id, after=after, limit=limit))
 
     async def upcoming(self, schedule_id: str, *, after: float | None, count: int) -> Upcoming:
-        """Its next due instants, as if it were not paused."""
+        """Return the next due instants of a schedule, as if it were not paused."""
         schedule = await self.find(schedule_id)
         # What was dealt with does not come again, also when the clock was set back.
         begin = max(self._system.wall(), schedule.cursor + 1e-3) if after is None else after
@@ -330,7 +331,7 @@ class Schedules:
         return Upcoming(zone=zone, items=tuple((due, due) for due in found))
 
     async def explain(self, schedule_id: str) -> tuple[Schedule, str, list[ScheduleReason]]:
-        """The schedule, in a sentence why it does (not) run, and what stands in its way."""
+        """Return the schedule, a sentence why it does or does not run, and the reasons."""
         schedule = await self.find(schedule_id)
         running = await self.running(schedule)
         next_at = self._index.starts_next(schedule)

@@ -1,4 +1,4 @@
-"""What schedules start: tasks, or runs of workflows.
+"""Drafts the tasks and workflow runs that schedules start.
 
 Both are only drafted here, since they are written in one change with the firing that starts them.
 """
@@ -27,7 +27,7 @@ from crawlfleet.ports.store import Store
 
 
 class ScheduleStarter:
-    """Makes what a schedule starts, and knows what of it is still at work."""
+    """Drafts the tasks and runs of schedules, and finds those still at work."""
 
     def __init__(self, *, store: Store, tasks: Tasks, workflows: Workflows) -> None:
         self._store = store
@@ -71,13 +71,14 @@ class ScheduleStarter:
         raise InvalidRequest([_no_workflow(wanted.name, project_id)])
 
     def intake(self) -> AbstractContextManager[QuotaIntake]:
-        """Within it, what is drafted counts for the quotas of what is drafted after it."""
+        """Open an intake: drafts made within it count for the quotas of later drafts."""
         return self._tasks.quotas.intake()
 
     async def drafts(
         self, schedule: Schedule, count: int, intake: QuotaIntake
     ) -> list[Change | str]:
-        """So many times what the schedule starts, each to be committed; or why not."""
+        """Draft the schedule's task or run `count` times; each result is a change to commit, or the
+        reason for a refusal."""
         return [await self._draft(schedule, intake) for _ in range(count)]
 
     async def _draft(self, schedule: Schedule, intake: QuotaIntake) -> Change | str:
@@ -92,7 +93,7 @@ class ScheduleStarter:
             return str(refused)
 
     async def living(self, found: Sequence[Schedule]) -> dict[str, list[str]]:
-        """Of each schedule, the tasks and runs that have not ended."""
+        """Return, for each schedule id, the ids of its tasks and runs that have not ended."""
         ids = {id for schedule in found for id in schedule.running}
         of_runs = sorted(id for id in ids if id.startswith(f"{RUN}-"))
         of_tasks = sorted(ids.difference(of_runs))
@@ -106,7 +107,7 @@ class ScheduleStarter:
 
 
 def called(schedule: Schedule) -> str:
-    """How a schedule is spoken of as the one who submits."""
+    """Return the name of a schedule as the submitter of tasks and runs."""
     return f"the schedule {schedule.name} ({schedule.id})"
 
 

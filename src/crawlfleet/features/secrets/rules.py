@@ -1,4 +1,4 @@
-"""Which secrets may be kept, which a task may declare, and what a change comes to.
+"""Validation of secrets and of the secrets that a task declares, and the changes to the store.
 
 No problem that is told here repeats a value.
 """
@@ -25,11 +25,11 @@ _RESERVED: Final = re.compile(
     r"(PATH|HOME|TMPDIR|LANG|TZ|IFS|ENV|SHELL|VIRTUAL_ENV|LC_.*|LD_.*|PYTHON.*|BASH.*|CRAWLFLEET_.*"
     r"|SCRAPY_SETTINGS_MODULE|.*_PROXY)\Z"
 )
-"""Variables that say how a program is run, not what it may know."""
+"""Names of variables that control how a program is run; secrets may not use them."""
 
 
 def request_problems(request: SecretRequest) -> Iterator[FieldProblem]:
-    """What is wrong with a secret that is to be kept."""
+    """Yield the problems of a request to set a secret; nothing if it is valid."""
     if not NAME.match(request.name):
         yield _problem("name", "is not the name of a secret", NAME_RULES, request.name[:80])
     elif _RESERVED.match(request.name):
@@ -53,7 +53,7 @@ def request_problems(request: SecretRequest) -> Iterator[FieldProblem]:
 def kept(
     secret: Secret | None, *, project_id: str, name: str, sealed: str, now: float, cause: str
 ) -> Change:
-    """What setting a secret changes."""
+    """Return the change that sets a secret."""
     before = secret or Secret(
         id=secret_id(project_id, name),
         project_id=project_id,
@@ -67,7 +67,7 @@ def kept(
 
 
 def removed(secret: Secret, *, now: float, cause: str) -> Change | None:
-    """What removing it changes; `None` when it is gone already."""
+    """Return the change that removes a secret; `None` when it is gone already."""
     return _change(secret, "", "secret.removed", now, cause) if secret.sealed else None
 
 

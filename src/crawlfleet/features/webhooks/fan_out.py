@@ -1,8 +1,8 @@
-"""Unfolds events into deliveries, one for each webhook that wants to hear of one.
+"""Turns events into deliveries, one for each webhook that wants an event.
 
-It hears of every event at least once and in order, like all that the outbox feeds; the outbox's
-cursor is durable, so that no event is missed whoever dies. The id of a delivery follows from the
-webhook and the event: one that is unfolded twice is refused by its version the second time.
+The fan-out receives every event at least once and in order from the outbox, whose cursor is
+durable, so no event is lost when a master dies. The id of a delivery follows from the webhook and
+the event, so a repeated delivery is refused by its version.
 """
 
 from collections import Counter, OrderedDict
@@ -28,16 +28,17 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 EVENTS_BATCH: Final = 200
-"""Deliveries in one commit: each may be 64 kB."""
+"""Maximum number of deliveries in one commit: each may be 64 kB."""
 TASKS_BATCH: Final = 16
-"""Tasks that are read at once: each may have a result of a megabyte."""
+"""Maximum number of tasks that are read at once: each may have a result of a megabyte."""
 REMEMBERED: Final = 10_000
-"""Tasks that are known not to concern anybody: most events are about one that was met before."""
+"""Maximum number of tasks remembered as of no interest to any webhook: most events are about a task
+that was seen before."""
 OF_WEBHOOKS: Final = "webhook."
 RESENT: Final = "delivery.resent"
 OF_RUNS: Final = ("run.", "step.")
 Standing = tuple[Run, Sequence[RunStep]]
-"""A run, and how its steps stand."""
+"""A run, and the rows of its steps."""
 
 
 class FanOut:
@@ -52,19 +53,20 @@ class FanOut:
         most_waiting: int,
         ready: Callable[[], Awaitable[DeliveryQueue]],
     ) -> None:
-        """`ready` waits until what was unfolded before is in the queue."""
+        """Set up the fan-out. `ready` waits until the waiting deliveries are loaded, and returns
+        the queue."""
         self._store = store
         self._state = state
         self._system = system
         self._most_waiting = most_waiting
         self._ready = ready
         self.webhooks: dict[str, Webhook] | None = None
-        """As of the newest event that was unfolded; not known before the first."""
+        """Webhooks as of the newest event; `None` before the first."""
         self._irrelevant_tasks: OrderedDict[str, None] = OrderedDict()
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Unfold these events. Raises `LeadershipLost` or `StoreUnavailable`: then they have to
-        come again."""
+        """Turn these events into deliveries. Raises `LeadershipLost` or `StoreUnavailable`; the
+        events must then be sent again."""
         queue = await self._ready()
         # Not before: while this master did not lead, others may have changed them.
         known = self.webhooks
@@ -129,9 +131,9 @@ class FanOut:
         projects: Mapping[str, str | None],
         now: float,
     ) -> Iterator[Change]:
-        """What is written down of call-backs and all others. One that is too much for its receiver
-        is given up, so that it can be sent later, and stops none to others; of how far something
-        has got there will be other news."""
+        """Yield the change that stores each new delivery. If too many deliveries wait for its
+        receiver, a call-back is stored as given up and can be resent later; other webhooks are
+        stopped instead. A progress call-back is dropped, since newer progress will follow."""
         coming: Counter[str] = Counter()
         for delivery in made:
             receiver = deliveries.receiver_of(delivery)
@@ -147,13 +149,14 @@ class FanOut:
                 )
 
     async def _put_waiting(self, ids: Sequence[str], queue: DeliveryQueue) -> None:
-        """Put those that wait on their shelves. One that is settled meanwhile is found to be."""
+        """Queue those of these deliveries that still wait. The sender skips one that is settled
+        meanwhile."""
         for delivery in await self._store.get_many(DELIVERIES, ids) if ids else ():
             if delivery.status is DeliveryStatus.WAITING:
                 await self._put(delivery, queue)
 
     async def _put(self, delivery: Delivery, queue: DeliveryQueue) -> None:
-        """Put a delivery on its shelf, and settle those that need not be sent any more for it."""
+        """Queue a delivery, and settle older ones that it supersedes."""
         queue.put(delivery)
         overtaken = queue.overtaken_by(delivery)
         if not overtaken:
@@ -171,7 +174,7 @@ class FanOut:
                 queue.drop(change.of(Delivery)[0])
 
     async def _runs(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Standing]:
-        """The runs of which those are told who asked for them, and how their steps stand."""
+        """Return the runs with a call-back, by id, with the rows of their steps."""
         ids = dict.fromkeys(
             event.subject
             for webhook, event in wanted
@@ -185,7 +188,7 @@ class FanOut:
         return found
 
     async def _tasks(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Task]:
-        """What the events are about, where it matters."""
+        """Read the tasks that the events are about, for webhooks that need the task."""
         ids = dict.fromkeys(
             event.subject
             for webhook, event in wanted
@@ -208,7 +211,7 @@ class FanOut:
         return found
 
     async def _stop(self, webhook: Webhook) -> None:
-        """Keep nothing more for a webhook for which too much waits."""
+        """Mark a webhook as full: no further events are stored for it until it is resumed."""
         cause = (
             f"{self._most_waiting} deliveries wait for it (`webhooks.most_waiting`); mend the "
             "receiver, then resume it"

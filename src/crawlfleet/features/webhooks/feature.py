@@ -13,7 +13,7 @@ from crawlfleet.ports.tables import Expiring
 
 
 def webhooks(kernel: Kernel, adapters: Adapters) -> Feature:
-    """What is sent to people and programs outside of the fleet."""
+    """Build the webhook feature: deliveries to people and programs outside the fleet."""
     store, state, system = kernel.store, kernel.state, kernel.system
     settings = kernel.settings.webhooks
     sender = adapters.sender or _NoSender()

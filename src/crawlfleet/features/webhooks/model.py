@@ -1,4 +1,4 @@
-"""Who is told of what happens, and what became of each telling.
+"""Webhooks, and the deliveries of events to them.
 
 A *webhook* is a place that wants to hear of events. A *delivery* is one event on its way to one
 webhook; its id follows from both, so that it is the same however often it is sent.
@@ -17,8 +17,8 @@ class Format(StrEnum):
     EVENTS = "events"
     """Each event as it is, as a JSON document."""
     WORKFLOW = "workflow"
-    """What a workflow engine wants to know of the tasks of its instances: `:update` while they
-    are under way, `:complete` when they have ended."""
+    """Tasks of a workflow engine's instances: `:update` while they are under way, `:complete` when
+    they have ended."""
     EMAIL = "email"
     """Each event as a letter to people."""
     CALLBACK = "callback"
@@ -40,52 +40,53 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     project_id: str | None = None
-    """Only what belongs to this project; everything when not set."""
+    """The project whose events are delivered; all projects when not set."""
     status: WebhookStatus = WebhookStatus.ACTIVE
     url: str = ""
     format: Format = Format.EVENTS
     kinds: tuple[str, ...] = ()
-    """How the kinds of events begin that are wanted; all when empty."""
+    """Prefixes of the kinds of events that are delivered; all kinds when empty."""
     node_id: str | None = None
-    """Only what has to do with this node."""
+    """The node whose events are delivered; all nodes when not set."""
     task_type: str | None = None
-    """Only events of tasks of this type."""
+    """The type of the tasks whose events are delivered; all types when not set."""
     description: str = ""
     cause: str = ""
-    """Who put it into this state, and why."""
+    """User or process that brought the webhook into this state, and the reason."""
     is_full: bool = False
-    """Too much waits for it: nothing more is kept for it until it is resumed."""
+    """Set when too many deliveries wait: no further events are stored until the webhook is
+    resumed."""
     secret: str = ""
-    """Deliveries are signed with it: it is stored sealed, and shown only when it is made."""
+    """Secret that signs deliveries. It is stored sealed, and shown only when it is made."""
     old_secret: str = ""
-    """The one before, with which they are signed, too, until `old_until`."""
+    """Previous secret, which also signs deliveries until `old_until`."""
     old_until: float = 0.0
     removed_at: float | None = None
     version: int = 1
 
     @property
     def is_heard(self) -> bool:
-        """Whether what happens is kept for it."""
+        """Return true if new events are stored for the webhook: it is neither removed nor full."""
         return self.removed_at is None and not self.is_full
 
     @property
     def is_held(self) -> bool:
-        """Whether what waits for it stays where it is."""
+        """Return true if the deliveries of the webhook are held back: it is paused."""
         return self.removed_at is None and self.status is WebhookStatus.PAUSED
 
     def secrets(self, now: float) -> tuple[str, ...]:
-        """Those that a receiver may know at this moment, the newest first."""
+        """Return the secrets that a receiver may know at this moment, the newest first."""
         return (self.secret, self.old_secret) if now < self.old_until else (self.secret,)
 
 
 class DeliveryStatus(StrEnum):
     WAITING = "waiting"
-    """It is on its way, or will be tried again."""
+    """The delivery is under way, or will be tried again."""
     DELIVERED = "delivered"
     DEAD = "dead"
-    """It was given up; somebody may send it again."""
+    """The delivery was given up; a user may send it again."""
     SUPERSEDED = "superseded"
-    """It had not arrived when something newer of the same thing was there to be told instead."""
+    """The delivery was replaced, before it arrived, by a newer one about the same subject."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -102,22 +103,23 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: DeliveryStatus = DeliveryStatus.WAITING
     body: msgspec.Raw = EMPTY_OBJECT
     path: str = ""
-    """What is added to the webhook's URL, or to its own."""
+    """Path that is added to the webhook's URL, or to `url`."""
     url: str = ""
-    """Where it goes; to the webhook's URL when not set."""
+    """Address of the receiver; the webhook's URL when not set."""
     attempts: int = 0
     last_at: float | None = None
-    """When it was tried last."""
+    """Time of the last attempt."""
     last_status: int = 0
-    """What the receiver answered then; 0 for no answer."""
+    """HTTP status of the last answer; 0 for no answer."""
     last_error: str = ""
     settled_at: float | None = None
-    """When it was delivered, or given up."""
+    """Time at which the delivery was delivered, given up or superseded."""
     version: int = 1
 
     @property
     def is_passing(self) -> bool:
-        """Whether nobody needs it once there is something newer of the same thing."""
+        """Return true if the delivery can be dropped once there is a newer one about the same
+        subject."""
         return bool(self.url) and self.path == UPDATE
 
 

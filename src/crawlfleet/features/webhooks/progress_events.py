@@ -1,8 +1,8 @@
-"""Tells of how far work has got that somebody wants to hear of, a few times a minute at most.
+"""Turns the progress of tasks with a call-back into events, a few times a minute at most.
 
-What nodes say of their progress is kept in memory alone, by the master that heard it. For a task
-with a call-back it becomes an event now and then, so that it goes the way of everything that
-others are told: in order, and through the master that leads. It costs the other tasks nothing.
+Progress reports of nodes are kept in memory only, by the master that received them. For a task with
+a call-back they become events at intervals, so that they are delivered like all others: in order,
+by the master that leads. Other tasks cost nothing.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,8 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 REMEMBERED: Final = 10_000
-"""Tasks of which is known when they were told of last; one beyond is told of a little early."""
+"""Maximum number of tasks whose last progress event is remembered; beyond it one may follow a
+little early."""
 
 
 class ProgressEvents:
@@ -37,17 +38,17 @@ class ProgressEvents:
         every_s: float,
         sum_up: Callable[[str, Sequence[Shard]], Progress | None],
     ) -> None:
-        """`sum_up` says how far the shards of a task have got together."""
+        """Set up the events. `sum_up` adds up the progress of the shards of a task."""
         self._store = store
         self._state = state
         self._system = system
         self._every_s = every_s
         self._sum_up = sum_up
         self._told: OrderedDict[str, tuple[float, Progress]] = OrderedDict()
-        """By task: when, and what."""
+        """Time and value of the last progress event, by task."""
 
     async def note(self, moved: Sequence[tuple[str, Progress]]) -> None:
-        """Executions have got so far."""
+        """Record the progress of executions, and emit events where they are due."""
         events = []
         for execution_id, progress in moved:
             lease = self._state.leases.get(execution_id)

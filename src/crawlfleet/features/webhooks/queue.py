@@ -1,4 +1,5 @@
-"""What waits to be sent, by receiver and in order: only the first about each thing may go."""
+"""The queue of waiting deliveries, by receiver and in order: only the first about each subject may
+be sent."""
 
 from bisect import insort
 from collections import Counter
@@ -11,27 +12,29 @@ from crawlfleet.features.webhooks.rules.delivery import receiver_of
 
 
 class QueuedDelivery(NamedTuple):
-    """A delivery that waits, without what it says. They sort by the number of their event."""
+    """A waiting delivery without its body. Entries sort by the number of their event."""
 
     seq: int
     id: str
     subject: str
     due_at: float
     is_passing: bool = False
-    """Whether it need not be sent once there is something newer."""
+    """Set when the delivery can be dropped once there is a newer one about the same subject."""
 
 
 class ReceiverQueue:
-    """What waits for one receiver: a line for each subject, of which the first is due some time."""
+    """Deliveries that wait for one receiver: a line for each subject, the first of which is due
+    next."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[QueuedDelivery]] = {}
         self._due: list[tuple[float, int, str]] = []
-        """When the first of a line is due, its number and the subject; some have been overtaken."""
+        """Due time, event number and subject of the first delivery of each line; entries may be
+        stale."""
         self._out: dict[str, QueuedDelivery] = {}
-        """By subject, what is under way."""
+        """Deliveries that are being sent now, by subject."""
         self.failures = 0
-        """Since the last success."""
+        """Number of failures since the last success."""
         self.rests_until = 0.0
 
     def put(self, waiting: QueuedDelivery) -> None:
@@ -41,7 +44,8 @@ class ReceiverQueue:
             self._announce(waiting.subject)
 
     def take(self, now: float) -> QueuedDelivery | None:
-        """Something that may go now; the rest of its line waits until it is `back`."""
+        """Return a delivery that may be sent now, or `None`. The rest of its line waits until it is
+        `back`."""
         while self._due:
             due_at, seq, subject = self._due[0]
             line = self._lines.get(subject)
@@ -64,7 +68,7 @@ class ReceiverQueue:
         return None
 
     def back(self, taken: QueuedDelivery, again_at: float | None) -> None:
-        """What was taken is settled, or has to go again at that moment."""
+        """Return a taken delivery: remove it as settled, or queue it again for `again_at`."""
         line = self._lines[taken.subject]
         line.remove(taken)
         if again_at is not None:
@@ -76,17 +80,18 @@ class ReceiverQueue:
             del self._lines[taken.subject]
 
     def is_overtaken(self, waiting: QueuedDelivery) -> bool:
-        """Whether it need not be sent, since something newer stands behind it."""
+        """Return true if a delivery can be dropped, since a newer one about its subject waits
+        behind it."""
         line = self._lines.get(waiting.subject)
         return waiting.is_passing and line is not None and line[-1].seq > waiting.seq
 
     def overtaken(self, subject: str) -> list[str]:
-        """The ids of what need not be sent any more, and is not under way."""
+        """Return the ids of the superseded deliveries of a subject that are not being sent now."""
         line, out = self._lines.get(subject, []), self._out.get(subject)
         return [each.id for each in line if each is not out and self.is_overtaken(each)]
 
     def drop(self, subject: str, id: str) -> bool:
-        """Take something from its line; not what is under way, which will be `back`."""
+        """Remove a delivery from its line; false if it is not there, or is being sent now."""
         line, out = self._lines.get(subject, []), self._out.get(subject)
         left = [each for each in line if each.id != id or each is out]
         if len(left) == len(line):
@@ -97,11 +102,11 @@ class ReceiverQueue:
         return True
 
     def has_line(self, subject: str) -> bool:
-        """Whether something about it waits, or is under way."""
+        """Return true if a delivery about the subject waits, or is being sent."""
         return subject in self._lines
 
     def next_due(self) -> float | None:
-        """When something may go, at the earliest."""
+        """Return the earliest time at which a delivery may be sent; `None` if none waits."""
         return max(self._due[0][0], self.rests_until) if self._due else None
 
     def __len__(self) -> int:
@@ -114,19 +119,19 @@ class ReceiverQueue:
 
 
 class DeliveryQueue:
-    """The shelves of all receivers. A delivery is on its shelf once, however often it is put."""
+    """The queues of all receivers. Each delivery is queued once, however often it is `put`."""
 
     def __init__(self) -> None:
         self._shelves: dict[str, ReceiverQueue] = {}
         self._ids: set[str] = set()
         self._waiting: Counter[str] = Counter()
-        """By webhook."""
+        """Number of waiting deliveries by webhook id."""
         self._at: Counter[str] = Counter()
-        """By receiver."""
+        """Number of waiting deliveries by receiver."""
         self._agenda: list[tuple[float, str]] = []
-        """When something may go to a receiver; some are out of date."""
+        """Heap of receivers by the time of their next delivery; entries may be stale."""
         self._announced: dict[str, float] = {}
-        """By receiver, the one of them that is not."""
+        """Time of the entry in `_agenda` that is valid, by receiver."""
 
     def put(self, delivery: Delivery) -> None:
         if delivery.id in self._ids:
@@ -143,13 +148,13 @@ class DeliveryQueue:
         self.mark_due(receiver)
 
     def overtaken_by(self, delivery: Delivery) -> list[str]:
-        """The ids of those that need not be sent any more, now that there is this one."""
+        """Return the ids of waiting deliveries that this one supersedes."""
         if not delivery.url:
             return []
         return self.shelf(receiver_of(delivery)).overtaken(delivery.subject)
 
     def drop(self, delivery: Delivery) -> None:
-        """One that was overtaken is settled."""
+        """Remove a superseded delivery."""
         receiver = receiver_of(delivery)
         shelf = self._shelves.get(receiver)
         if shelf is not None and shelf.drop(delivery.subject, delivery.id):
@@ -159,7 +164,7 @@ class DeliveryQueue:
             self.mark_due(receiver)
 
     def find(self, receiver: str) -> ReceiverQueue | None:
-        """The shelf of a receiver for which something waits, or did."""
+        """Return the queue of a receiver; `None` if nothing was queued for it."""
         return self._shelves.get(receiver)
 
     def shelf(self, receiver: str) -> ReceiverQueue:
@@ -184,20 +189,22 @@ class DeliveryQueue:
         self.mark_due(receiver)
 
     def waiting(self, webhook_id: str) -> int:
-        """How many wait for a webhook."""
+        """Return the number of deliveries that wait for a webhook."""
         return self._waiting[webhook_id]
 
     def waiting_at(self, receiver: str) -> int:
-        """How many wait for one receiver."""
+        """Return the number of deliveries that wait for a receiver."""
         return self._at[receiver]
 
     def is_waited_for(self, delivery: Delivery) -> bool:
-        """Whether something older about the same thing waits, which a newer may replace."""
+        """Return true if an older delivery about the same subject waits, which this one may
+        replace."""
         shelf = self._shelves.get(receiver_of(delivery))
         return shelf is not None and shelf.has_line(delivery.subject)
 
     def mark_due(self, receiver: str) -> None:
-        """Have a receiver come up when something may go to it; not one that comes up before."""
+        """Schedule a receiver for the time of its next delivery, unless it is scheduled for an
+        earlier one."""
         shelf = self._shelves.get(receiver)
         due = None if shelf is None else shelf.next_due()
         if due is not None and due < self._announced.get(receiver, inf):
@@ -205,12 +212,12 @@ class DeliveryQueue:
             heappush(self._agenda, (due, receiver))
 
     def mark_all_due(self) -> None:
-        """Have each receiver come up to which something may go some time."""
+        """Schedule every receiver that has waiting deliveries."""
         for receiver in self._shelves:
             self.mark_due(receiver)
 
     def next_due(self) -> float | None:
-        """When the next receiver comes up."""
+        """Return the time at which the next receiver is scheduled; `None` if none is."""
         while self._agenda:
             due, receiver = self._agenda[0]
             if self._announced.get(receiver) == due:
@@ -219,7 +226,7 @@ class DeliveryQueue:
         return None
 
     def take_receiver(self, now: float) -> str | None:
-        """One that has come up; it does not again before it is announced."""
+        """Return a receiver whose time has come, or `None`. It is then no longer scheduled."""
         due = self.next_due()
         if due is None or due > now:
             return None

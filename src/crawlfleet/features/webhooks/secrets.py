@@ -10,17 +10,19 @@ from crawlfleet.features.webhooks.model import Format, Webhook
 from crawlfleet.ports.seal import Seal, Unsealable
 
 SEALED: Final = "sealed:"
-"""How a sealed secret begins; one without it is kept as it is."""
+"""Prefix of a sealed secret; a stored secret without it is in plain text."""
 
 
 class WebhookSecrets:
-    """Closes and opens them; without a seal, as in a simulation, they are kept as they are."""
+    """Seals and opens the secrets of webhooks; without a seal, as in a simulation, they are stored
+    in plain text."""
 
     def __init__(self, seal: Seal | None) -> None:
         self._seal = seal
 
     def closed(self, secret: str, webhook_id: str) -> str:
-        """How a webhook's secret is stored. `Conflict` when this master cannot seal it."""
+        """Return a webhook's secret as it is stored. Raises `Conflict` when this master cannot seal
+        it."""
         if self._seal is None:
             return secret
         try:
@@ -29,8 +31,7 @@ class WebhookSecrets:
             raise Conflict(f"this master cannot seal the webhook's secret: {error}") from None
 
     def opened(self, webhook: Webhook, now: float) -> Webhook:
-        """The webhook with its secrets as its receiver knows them, where they are used. Raises
-        `Unsealable`."""
+        """Return the webhook with its secrets in plain text, for signing. Raises `Unsealable`."""
         if webhook.format is Format.EMAIL:
             return webhook
         try:

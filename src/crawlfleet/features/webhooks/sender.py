@@ -1,8 +1,8 @@
-"""Sends what webhooks are to be told, for as long as this master leads.
+"""Sends the deliveries of webhooks while this master leads.
 
-Each delivery goes out until it is answered with 2xx or given up; what is about one thing goes in
-order, each after the end of the one before. The outcome is written after the sending: whoever dies
-in between leaves a delivery that goes again, under the same id.
+Each delivery is sent until it is answered with 2xx or given up; deliveries about one subject are
+sent in order, one at a time. The outcome is stored after the sending: if the master dies in
+between, the delivery is sent again under the same id.
 """
 
 import asyncio
@@ -36,10 +36,11 @@ log = logger(Component.MASTER)
 MAX_CONCURRENT_SENDS: Final = 32
 PER_RECEIVER: Final = 8
 PER_WEBHOOK: Final = 16
-"""One that is slow leaves room for the others; so do many of one webhook's call-backs."""
+"""Maximum number of concurrent sends for one webhook: a slow receiver, or many call-backs, leave
+room for the others."""
 PORTION: Final = 200
 LOOK_AGAIN_S: Final = 300.0
-"""Somebody may set the clock while we sleep."""
+"""Maximum sleep in seconds: the clock may be set meanwhile."""
 
 
 class DeliverySender:
@@ -76,24 +77,25 @@ class DeliverySender:
             ready=self._ready,
         )
         self._out: Counter[str] = Counter()
-        """How many are under way to each receiver,"""
+        """Number of sends under way, by receiver."""
         self._out_of: Counter[str] = Counter()
-        """and of each webhook."""
+        """Number of sends under way, by webhook id."""
         self._waiting_receivers: dict[str, dict[str, None]] = {}
-        """By webhook, receivers that are due while too many of its call-backs are under way."""
+        """Receivers that are due while too many call-backs of their webhook are under way, by
+        webhook id."""
         self._freed_webhooks: set[str] = set()
-        """Webhooks of which one has come back since."""
+        """Webhooks with a send that has ended since the last round."""
         self._known: dict[str, Webhook] | None = None
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Unfold events into what is to be sent."""
+        """Turn events into deliveries and wake the sender."""
         before = self._fan_out.webhooks
         await self._fan_out.publish(events)
         if self._fan_out.webhooks or before:
             self._wake.set()
 
     async def run(self) -> None:
-        """Send, until the lead is lost."""
+        """Send deliveries until the lead is lost."""
         self._queue = DeliveryQueue()
         self._out.clear()
         self._out_of.clear()
@@ -117,7 +119,7 @@ class DeliverySender:
         return self._queue
 
     async def _load(self) -> None:
-        """Put everything that waits on its shelf."""
+        """Load all waiting deliveries into the queue."""
         after: str | None = None
         while True:
             async with StorePause(log, "deliveries wait for the store") as store:
@@ -133,7 +135,8 @@ class DeliverySender:
             after = portion[-1].id
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
-        """Let out all that may go. It costs what goes, however many receivers there are."""
+        """Start all sends that may begin now. The cost depends on their number, not on that of
+        receivers."""
         now = self._system.now()
         if self._fan_out.webhooks is not self._known:
             # Somebody may have paused or resumed one.
@@ -154,7 +157,8 @@ class DeliverySender:
             self._let_out(receiver, group, now)
 
     def _let_out(self, receiver: str, group: asyncio.TaskGroup, now: float) -> None:
-        """Let out what may go to one receiver; it comes up again when there may be more."""
+        """Start the sends to one receiver that may begin now, and schedule it again for the
+        rest."""
         webhook, webhook_id = self._webhook(receiver), webhook_of(receiver)
         shelf = self._queue.find(receiver)
         if shelf is None or (webhook is not None and webhook.is_held):
@@ -176,11 +180,12 @@ class DeliverySender:
             del self._out[receiver]
 
     def _has_room_for_more(self, webhook_id: str) -> bool:
-        """Whether one more call-back of a webhook may be under way."""
+        """Return true if one more call-back of a webhook may be under way."""
         return self._out_of[webhook_id] < PER_WEBHOOK
 
     def _wait_s(self) -> float | None:
-        """How long nothing is due, unless somebody wakes us."""
+        """Return the seconds until the next delivery is due; `None` if only an event can change
+        that."""
         due = self._queue.next_due()
         if due is None or self._out.total() >= MAX_CONCURRENT_SENDS:
             return None
@@ -205,7 +210,7 @@ class DeliverySender:
             self._wake.set()
 
     async def _send(self, receiver: str, taken: QueuedDelivery) -> float | None:
-        """Send one; when it has to go again, if it has to."""
+        """Send a delivery; return the time of its next attempt, `None` if there is none."""
         delivery = next(iter(await self._store.get_many(DELIVERIES, [taken.id])), None)
         if delivery is None or delivery.status is not DeliveryStatus.WAITING:
             return None
@@ -246,7 +251,7 @@ class DeliverySender:
     def _note(
         self, receiver: str, webhook: Webhook, delivery: Delivery, sent: SendResult, now: float
     ) -> None:
-        """Leave a receiver alone that fails whatever it is sent."""
+        """Record the outcome for a receiver, and pause it if it fails repeatedly."""
         shelf = self._queue.shelf(receiver)
         shelf.failures = 0 if sent.delivered else shelf.failures + 1
         shelf.rests_until = now + deliveries.rest_s(shelf.failures)

@@ -1,7 +1,7 @@
-"""Webhooks: made, read, changed, paused, tried, removed; and what became of their deliveries.
+"""The service for webhooks: create, read, change, pause, test, remove; and their deliveries.
 
-They are read from the store whenever somebody asks: there are few, and only the master that leads
-needs them all the time (`features.webhooks.fan_out`).
+Webhooks are read from the store on each request: there are few, and only the leading master needs
+them all the time (`features.webhooks.fan_out`).
 """
 
 from collections.abc import Callable, Sequence
@@ -34,11 +34,11 @@ from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
 MAX_WEBHOOKS: Final = 200
-"""Each event is held against all of them."""
+"""Maximum number of webhooks; each event is matched against all of them."""
 
 
 class Webhooks:
-    """Looks after those who are told what happens."""
+    """Creates, reads, changes, tests and removes webhooks."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Webhooks:
         return found[:limit]
 
     async def counts(self, webhook_id: str) -> dict[DeliveryStatus, int]:
-        """How its deliveries stand."""
+        """Return the number of deliveries of a webhook by status."""
         return await self._store.count(deliveries_to(webhook_id), "status")
 
     async def create(self, request: WebhookRequest, *, by: str) -> tuple[Webhook, str]:
@@ -118,7 +118,7 @@ class Webhooks:
     async def change(
         self, webhook_id: str, patch: WebhookPatch, *, by: str, if_version: int | None = None
     ) -> Webhook:
-        """The webhook with what the patch says; what waits goes to the new URL, too."""
+        """Apply a patch to a webhook; waiting deliveries go to the new URL, too."""
 
         def decide(webhook: Webhook, now: float) -> Change | None:
             after = webhooks.patched(webhook, patch)
@@ -132,7 +132,7 @@ class Webhooks:
     async def move(
         self, webhook_id: str, status: WebhookStatus, *, by: str, if_version: int | None = None
     ) -> Webhook:
-        """Hold back what is for a webhook, or let it go on."""
+        """Pause the deliveries of a webhook, or resume them."""
         resumed = status is WebhookStatus.ACTIVE
         verb = "resumed" if resumed else "paused"
 
@@ -158,7 +158,7 @@ class Webhooks:
         return await self._make(webhook_id, decide, None), secret
 
     async def remove(self, webhook_id: str, *, by: str, if_version: int | None = None) -> Webhook:
-        """Take a webhook away; what waits for it is given up."""
+        """Remove a webhook; its waiting deliveries are given up."""
 
         def decide(webhook: Webhook, now: float) -> Change:
             return webhooks.removed_webhook(webhook, now=now, cause=f"removed by {by}")
@@ -166,7 +166,7 @@ class Webhooks:
         return await self._make(webhook_id, decide, if_version)
 
     async def test(self, webhook_id: str, *, by: str) -> SendResult:
-        """Send a webhook a message at once, beside what waits for it."""
+        """Send a test message to a webhook at once, outside its queue."""
         webhook = await self.get(webhook_id)
         if not webhook.url:
             raise Conflict(
@@ -189,12 +189,12 @@ class Webhooks:
     async def deliveries(
         self, webhook_id: str, status: DeliveryStatus | None, *, after: str | None, limit: int
     ) -> list[Delivery]:
-        """What became of its deliveries, the newest event first."""
+        """Return the deliveries of a webhook, the newest event first."""
         await self.get(webhook_id)
         return await self._store.find(deliveries_to(webhook_id, status, after=after, limit=limit))
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery:
-        """One of them, or `NotFound`."""
+        """Return a delivery of a webhook; raises `NotFound`."""
         await self.get(webhook_id)
         found = next(iter(await self._store.get_many(DELIVERIES, [delivery_id])), None)
         if found is None or found.webhook_id != webhook_id:
@@ -252,7 +252,7 @@ class Webhooks:
 
 
 def _trial(webhook: Webhook, event: Event) -> Delivery:
-    """What a webhook is sent to see whether it arrives: of a task that is none."""
+    """Return the test event for a webhook, and a made-up task if its format needs one."""
     task = None
     if webhook.format in webhooks.OF_TASKS:
         task = Task(

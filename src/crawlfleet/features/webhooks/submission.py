@@ -18,7 +18,8 @@ class CallbackCheck:
     is_of_place = False
 
     def __init__(self, *, store: Store, allow_private: bool) -> None:
-        """With `allow_private` call-backs may lead to private addresses, if a webhook says so."""
+        """Set up the check. With `allow_private` call-backs may lead to private addresses below a
+        webhook's URL."""
         self._store = store
         self._allow_private = allow_private
 
@@ -42,7 +43,7 @@ class CallbackCheck:
 
 
 class ChosenCallbacks:
-    """The call-backs that are possible, or what is wrong with them."""
+    """The call-backs of requests, or their problems."""
 
     def __init__(self, chosen: Mapping[tuple[str, str], Callback | FieldProblem]) -> None:
         self._chosen = chosen

@@ -1,4 +1,4 @@
-"""Rules for alerts: those that are there from the start, what is asked for right, what changes."""
+"""Alert rules: the built-in ones, validation of requests, and the changes to the store."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -105,12 +105,12 @@ def with_built_ins(stored: Iterable[AlertRule]) -> list[AlertRule]:
 
 
 def name_scope(project_id: str | None) -> str:
-    """Where the names of rules are claimed."""
+    """Return the claim scope in which rule names of a project, or of the fleet, are unique."""
     return f"alert:{project_id or ''}"
 
 
 def problems_of(wanted: AlertRequest | AlertRule) -> Iterator[FieldProblem]:
-    """What is wrong with a rule."""
+    """Yield the problems of an alert rule; nothing if it is valid."""
     yield from name_problems(wanted.name)
     yield from description_problems(wanted.description)
     yield from _limit_problems(wanted)
@@ -174,7 +174,7 @@ def _source_problems(wanted: AlertRequest | AlertRule) -> Iterator[FieldProblem]
 
 
 def _is_of_alerts(event: str) -> bool:
-    """Whether kinds that begin so are, or include, what alerts themselves tell."""
+    """Return true if this prefix of event kinds matches events that alerts themselves emit."""
     return event.startswith(OF_ALERTS) or OF_ALERTS.startswith(event)
 
 
@@ -188,7 +188,7 @@ def _out_of_range(field: str, value: float, least: float, most: float) -> FieldP
 
 
 def new_rule(request: AlertRequest, *, id: str, now: float, cause: str) -> Change:
-    """What making a rule changes."""
+    """Return the change that creates a rule and claims its name."""
     rule = AlertRule(
         id=id,
         created_at=now,
@@ -203,7 +203,7 @@ def new_rule(request: AlertRequest, *, id: str, now: float, cause: str) -> Chang
 
 
 def patched(rule: AlertRule, patch: AlertPatch) -> AlertRule:
-    """The rule with what the patch says. A limit on one side takes the place of the other's."""
+    """Return the rule with the patch applied. Setting `above` removes `below`, and vice versa."""
     fields = {
         name: value for name, value in msgspec.structs.asdict(patch).items() if value is not UNSET
     }
@@ -216,7 +216,7 @@ def patched(rule: AlertRule, patch: AlertPatch) -> AlertRule:
 def changed_rule(
     before: AlertRule, after: AlertRule, *, what: str, now: float, cause: str
 ) -> Change | None:
-    """What it takes to have a rule like that; `None` when it is so already."""
+    """Return the change that replaces a rule by its new version; `None` when they are equal."""
     if before == after:
         return None
     rule = msgspec.structs.replace(
@@ -246,7 +246,7 @@ def unsilenced(rule: AlertRule, subject: str | None, now: float) -> AlertRule:
 
 
 def removed_rule(rule: AlertRule, *, now: float, cause: str) -> Change:
-    """What taking a rule away changes."""
+    """Return the change that removes a rule and frees its name."""
     gone = msgspec.structs.replace(
         rule, removed_at=now, updated_at=now, cause=cause, version=rule.version + 1
     )
@@ -279,6 +279,7 @@ def _event(what: str, rule: AlertRule, now: float) -> Event:
 
 
 def essence(rule: AlertRule) -> AlertRequest:
-    """What makes two rules of one name the same request."""
+    """Return the requested fields of a rule; two rules of one name are the same request if
+    equal."""
     names = AlertRequest.__struct_fields__
     return AlertRequest(**{name: getattr(rule, name) for name in names})

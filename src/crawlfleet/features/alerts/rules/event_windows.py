@@ -1,4 +1,4 @@
-"""Counts what events tell, over the last minutes, for the rules that ask for it."""
+"""Counts events over the last minutes for the alert rules that watch them."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -10,11 +10,12 @@ from crawlfleet.model.event import Event
 
 STEP_S: Final = 5.0
 ENDED: Final = {"task.completed": False, "task.failed": True, "task.timeout": True}
-"""Whether a task that ended like this failed; one that was cancelled did neither."""
+"""Kinds of events that end a task, and if they count as a failure. A cancelled task counts as
+neither."""
 
 
 class _Step:
-    """What happened within a few seconds."""
+    """The events of a rule counted within `STEP_S` seconds."""
 
     __slots__ = ("at", "bad", "subjects", "total")
 
@@ -25,14 +26,14 @@ class _Step:
 
 
 class EventWindows:
-    """One window for each rule; what is older is forgotten."""
+    """One time window of event counts for each rule; older events are dropped."""
 
     def __init__(self) -> None:
         self._steps: dict[str, deque[_Step]] = {}
         self._rules: list[AlertRule] = []
         self._counting: dict[str, list[tuple[AlertRule, bool]]] = {}
-        """By kind of event: for which rules it counts, and whether as a bad one. Thousands of
-        events come in a second, of a few kinds."""
+        """Rules that count each kind of event, with a flag for those that count it as a failure.
+        This is a cache: thousands of events arrive per second, but of few kinds."""
 
     def watch(self, rules: Iterable[AlertRule]) -> None:
         """Count for these rules; what was counted for one that still asks the same stays."""
@@ -54,7 +55,7 @@ class EventWindows:
                 self._count(rule, event, bad=bad)
 
     def observe(self, rule: AlertRule, now: float) -> Observation:
-        """What a rule sees at this moment."""
+        """Return the value and the subjects of a rule at this moment."""
         steps = self._steps.get(rule.id, deque())
         while steps and steps[0].at < now - rule.window_s:
             steps.popleft()

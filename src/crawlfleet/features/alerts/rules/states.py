@@ -19,9 +19,10 @@ from crawlfleet.model.event import Event
 MAX_SUBJECTS: Final = 20
 """More are counted, not named."""
 MORE_EVERY_S: Final = 300.0
-"""Of further things, people are told no oftener."""
+"""Minimum time between two notices of a firing alert that found further subjects."""
 OF_ALERTS: Final = "alert."
-"""No rule hears of these: one that fires would fire again for it, and never end."""
+"""Prefix of the event kinds that alerts emit. No rule counts them: an alert that fires would cause
+another one without end."""
 SHARES: Final = frozenset({Source.ERROR_SHARE, Source.DISK_FREE})
 NOUNS: Final = {
     Source.NODES_LOST: "nodes that fell silent",
@@ -35,27 +36,28 @@ NOUNS: Final = {
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule looks at, now."""
+    """The current measurement of an alert rule."""
 
     value: float | None = None
     """`None` when there is nothing to say, such as a share of nothing."""
     subjects: tuple[str, ...] = ()
-    """What it is about, where that can be named."""
+    """Ids of the subjects that the measurement is about, where they can be named."""
     count: int = 0
-    """How many things it is about."""
+    """Number of subjects, including those that `subjects` does not name."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What people are to be told of a rule."""
+    """A notice to send about a rule: its alert fires, or is over."""
 
     status: AlertStatus
     """`firing`, or `quiet` when it is over."""
     again: bool = False
-    """Whether they were told before, of this time."""
+    """Set when a notice was sent before for the same alert."""
 
 
 def holds(rule: AlertRule, value: float | None, *, is_on: bool) -> bool:
-    """Whether a rule holds at a value; one that `is_on` holds until the value is back."""
+    """Return true if the condition of a rule holds at a value. While the alert `is_on`, it holds
+    until the value is back at `clear_at`."""
     if value is None:
         return False
     back = rule.clear_at if is_on and rule.clear_at is not None else None
@@ -67,7 +69,7 @@ def holds(rule: AlertRule, value: float | None, *, is_on: bool) -> bool:
 
 
 def is_silenced(silences: Sequence[Silence], subjects: Sequence[str], now: float) -> bool:
-    """Whether nobody is to be told: all of it is silenced, or each thing that it is about."""
+    """Return true if no notice may be sent: the whole rule is silenced, or each of its subjects."""
     active = [each for each in silences if each.until > now]
     if any(not each.subject for each in active):
         return True
@@ -76,7 +78,7 @@ def is_silenced(silences: Sequence[Silence], subjects: Sequence[str], now: float
 
 
 def step(rule: AlertRule, seen: Observation, now: float) -> tuple[AlertState, Notice | None]:
-    """How a rule stands after an observation, and what people are to be told."""
+    """Return the state of a rule after an observation, and the notice to send, if any."""
     state = _moved(rule, seen, now)
     before = rule.state
     if state.status is AlertStatus.QUIET and before.fires and before.told_at:
@@ -139,7 +141,8 @@ def _is_due(rule: AlertRule, state: AlertState, now: float) -> bool:
 
 
 def is_worth_keeping(before: AlertState, after: AlertState) -> bool:
-    """Whether a change of state is written down: waits begin anew when a master does."""
+    """Return true if a change of state is stored. Waits (`for_s`, `clear_s`) are not stored and
+    begin again when another master leads."""
     return (
         (before.fires) != (after.fires)
         or before.told_at != after.told_at
@@ -148,7 +151,7 @@ def is_worth_keeping(before: AlertState, after: AlertState) -> bool:
 
 
 def change_of(rule: AlertRule, state: AlertState, notice: Notice | None, *, now: float) -> Change:
-    """What a new state of a rule changes."""
+    """Return the change that stores the new state of a rule, with an event if there is a notice."""
     kept = msgspec.structs.replace(rule, state=state, version=rule.version + 1)
     events = (_event(rule, state, notice, now),) if notice is not None else ()
     return Change(rows=(kept,), events=events)

@@ -87,11 +87,12 @@ class Cron(msgspec.Struct, frozen=True):
     """An expression that can be read."""
 
     text: str
-    """Its five fields, whatever was written."""
+    """The five fields of the expression, also if an alias such as `@daily` was written."""
 
     @property
     def follows_the_clock(self) -> bool:
-        """Whether it fires by elapsed time ("each hour") rather than at times of the day.
+        """Return true if the expression fires by elapsed time ("each hour") rather than at times of
+        the day.
 
         That is so when its minutes or its hours begin with `*`. It matters twice a year.
         """
@@ -150,7 +151,7 @@ def _alias(word: str, text: str) -> Cron | FieldProblem:
 
 class _Complaint(NamedTuple):
     at: int
-    """How many characters into the field."""
+    """Position of the problem within the field, in characters."""
     message: str
     remedy: str
 

@@ -1,4 +1,5 @@
-"""What a schedule does now: which due instants start something, and what becomes of the others.
+"""Decides what a schedule does now: which due instants start something, and the outcome of the
+others.
 
 A decision covers everything that is late, in order. It comes out as a `FiringPlan`: the schedule
 with its cursor moved, the firings that start nothing, and those that are to start a task or the run
@@ -27,9 +28,9 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 
 MAX_STARTS: Final = 100
-"""What one decision starts at most, where each due instant is to have its own."""
+"""Maximum number of starts in one decision of a schedule that does not coalesce."""
 MAX_LOOKED_AT: Final = 2_000
-"""Due instants that are looked at in one go: nobody else runs meanwhile."""
+"""Maximum number of due instants examined in one call, which blocks the event loop."""
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -47,33 +48,33 @@ class LateFirings(msgspec.Struct, frozen=True, kw_only=True):
     """The due instants since the cursor whose time has come."""
 
     missed: Span | None = None
-    """Too late for these."""
+    """Due instants that are later than the grace allows."""
     timely: tuple[Span, ...] = ()
-    """Each of them is to start something."""
+    """Due instants that are to start something, one start for each span."""
     through: float | None = None
-    """The last one that was looked at."""
+    """The last due instant that was examined."""
     more: bool = False
-    """Whether there may be others behind it, so that nothing can be decided yet."""
+    """Set when further due instants may be late: call `look` again before deciding."""
 
 
 class FiringStart(msgspec.Struct, frozen=True, kw_only=True):
     """A firing that is to start a task, or a run."""
 
     firing: Firing
-    """As it will be if it does; without the id of what it starts."""
+    """The firing as it will be stored on success, still without the id of the task or run."""
 
 
 class FiringPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done about a schedule."""
+    """The decision about a schedule: its new row, the firings, and those that start something."""
 
     schedule: Schedule
-    """As it will be, but for what is started."""
+    """The new row of the schedule; started tasks and runs are added later."""
     firings: tuple[Firing, ...] = ()
     starts: tuple[FiringStart, ...] = ()
 
 
 def starts_at(schedule: Schedule, due: float) -> float:
-    """When a due instant is to be acted upon."""
+    """Return the time at which a due instant starts something, with the jitter added."""
     return due + put_off_by(schedule.rule, schedule.id, schedule.edition, due)
 
 
@@ -83,7 +84,8 @@ def look(
     now: float,
     so_far: LateFirings = LateFirings(),  # noqa: B008 (frozen)
 ) -> LateFirings:
-    """What is late, a portion at a time: ask again with the answer for as long as there is more."""
+    """Return the late due instants of a schedule, in portions: pass the result in as `so_far` and
+    call again while `more` is set."""
     rule = schedule.rule
     missed, timely, through = so_far.missed, [*so_far.timely], so_far.through
     later = recurrence.after(schedule.cursor if through is None else through)
@@ -106,7 +108,8 @@ def look(
 def decide(
     schedule: Schedule, late: LateFirings, *, now: float, running: Sequence[str]
 ) -> FiringPlan | None:
-    """What becomes of what is late, and of the firing that waits; `None` when nothing is to do.
+    """Decide about the late due instants and about the firing that waits; `None` when there is
+    nothing to do.
 
     `running` are those of the schedule's tasks and runs that have not ended.
     """
@@ -151,7 +154,7 @@ def decide(
 
 
 def run_now(schedule: Schedule, *, now: float, running: Sequence[str], cause: str) -> FiringPlan:
-    """The firing that somebody asks for, beside the rule."""
+    """Plan a firing at once that a user asked for, whatever the rule says."""
     firing = _firing(schedule, Span(now, now), Outcome.STARTED, now, Origin.RUN)
     moved = replace(schedule, running=tuple(running), version=schedule.version + 1)
     return FiringPlan(schedule=moved, starts=(FiringStart(firing=replace(firing, reason=cause)),))
@@ -160,9 +163,10 @@ def run_now(schedule: Schedule, *, now: float, running: Sequence[str], cause: st
 def fill_back(
     schedule: Schedule, dues: Iterable[float], known: Iterable[Firing], *, now: float, cause: str
 ) -> FiringPlan:
-    """A firing for each of these instants that has not started anything, whatever runs.
+    """Plan a firing for each of these instants that has not started anything, even if there is no
+    room.
 
-    `known` are the firings that there are of these instants, whoever asked for them.
+    `known` are the existing firings of these instants, by the rule or by users.
     """
     there = {each.id: each for each in known}
     begun = {
@@ -192,7 +196,8 @@ def settle(
     now: float,
     cause: str,
 ) -> Change:
-    """All of a verdict as one change; `made` has what each starts, or why it starts nothing."""
+    """Return a plan as one change; `made` has the change for each start, or the reason why it was
+    refused."""
     started: list[Firing] = []
     counted: list[str] = []
     for start, work in zip(verdict.starts, made, strict=True):

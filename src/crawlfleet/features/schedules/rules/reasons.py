@@ -10,7 +10,7 @@ from crawlfleet.features.schedules.views import ScheduleReason
 def reasons(
     schedule: Schedule, *, next_at: float | None, running: Sequence[str], now: float
 ) -> list[ScheduleReason]:
-    """What stands in its way, what holds now first; none when all is well."""
+    """Return the reasons why a schedule does not run, current ones first; none when all is well."""
     found: list[ScheduleReason] = []
     rule = schedule.rule
     if schedule.status is ScheduleStatus.PAUSED:

@@ -29,7 +29,7 @@ from crawlfleet.features.schedules.rules.cron import Cron
 MINUTE: Final = timedelta(minutes=1)
 DAY: Final = timedelta(days=1)
 FURTHEST: Final = datetime(2900, 1, 1, tzinfo=UTC).timestamp()
-"""Nobody plans beyond that, and calendars end soon after."""
+"""Latest instant that is computed: no schedule needs more, and calendars end soon after."""
 
 
 class Recurrence:
@@ -153,7 +153,8 @@ class Recurrence:
 
 
 def put_off_by(rule: Rule, schedule_id: str, edition: int, due_at: float) -> float:
-    """By how much a due instant is put off: the same whoever asks, and evenly spread."""
+    """Return the jitter of a due instant in seconds. It is derived from the firing's id, so every
+    master computes the same value."""
     if not rule.jitter_s:
         return 0.0
     drawn = xxh64_intdigest(firing_id(schedule_id, edition, due_at).encode())

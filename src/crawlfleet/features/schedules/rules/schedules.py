@@ -1,4 +1,4 @@
-"""What may be a schedule, and what a change of one comes to."""
+"""Validation of schedules, and the changes that create, modify and remove them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone, tzinfo
@@ -28,23 +28,25 @@ MAX_JITTER_S: Final = 86_400.0
 RULE_FIELDS: Final = tuple(Rule.__struct_fields__)
 _INSTANTS: Final = ("start_at", "end_at")
 SET_BACK_S: Final = 60.0
-"""A clock that is behind by less than this need not have been set: those of two masters differ."""
+"""Tolerance in seconds: a clock that is behind by less was probably not set back, since those of
+two masters differ."""
 _WHEN: Final = ("cron", "every_s", "time_zone", "start_at", "end_at")
-"""What decides which instants are due."""
+"""Fields of a rule that determine which instants are due."""
 
 
 def rule_of(request: ScheduleRequest) -> Rule:
-    """When it is due, as it is kept."""
+    """Return the rule of a request, with instants as seconds."""
     return Rule(**{name: _kept(getattr(request, name)) for name in RULE_FIELDS})
 
 
 def rule_of_preview(query: Any) -> Rule:
-    """When something would be due, as far as a question says."""
+    """Return the rule of a preview query, with instants as seconds."""
     return Rule(**{name: _kept(getattr(query, name)) for name in _WHEN})
 
 
 def patched(rule: Rule, patch: SchedulePatch) -> Rule:
-    """The rule with what a patch says. Naming one of `cron` and `every_s` takes the other back."""
+    """Return the rule with a patch applied. Setting one of `cron` and `every_s` removes the
+    other."""
     given = {
         name: _kept(value) for name in RULE_FIELDS if (value := getattr(patch, name)) is not UNSET
     }
@@ -66,10 +68,10 @@ def _kept(value: Any) -> Any:
 def problems_of(
     rule: Rule, zone: tzinfo | None, *, name: str = "", description: str = "", near: str = ""
 ) -> list[FieldProblem]:
-    """What is wrong with a schedule, but for its task.
+    """Return the problems of a schedule, except those of its task; empty if there are none.
 
-    `zone` is the one that the rule names, if there is such a one; `near` one that was perhaps
-    meant.
+    `zone` is the time zone that the rule names, `None` if it is unknown; `near` is a similar name
+    to suggest.
     """
     found = chain(
         _texts(name, description),
@@ -82,7 +84,7 @@ def problems_of(
 
 
 def work_problems(asked: ScheduleRequest | SchedulePatch) -> Iterator[FieldProblem]:
-    """What is wrong with the work that is asked for, besides what is wrong with any such."""
+    """Yield the problems of the task or workflow that are specific to schedules."""
     has_task = isinstance(asked.task, TaskRequest)
     has_workflow = isinstance(asked.workflow, msgspec.Struct)
     if has_task and has_workflow:
@@ -188,7 +190,8 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 
 
 def template_of(request: TaskRequest) -> msgspec.Raw:
-    """The task as it is kept and shown: what differs from the defaults, and whose it is."""
+    """Return a task request as JSON with the fields that differ from their defaults, and the
+    project."""
     given = {
         name: value
         for name, default in _DEFAULTS.items()
@@ -198,8 +201,8 @@ def template_of(request: TaskRequest) -> msgspec.Raw:
 
 
 def request_of(schedule: Schedule) -> TaskRequest:
-    """The other way round: what a schedule submits. What it expects is compared with what the
-    schedule has brought before, unless another series is named."""
+    """Return the task request that a schedule submits. Its expectations are compared with the
+    schedule's own earlier results, unless they name another series."""
     request = msgspec.json.decode(schedule.task, type=TaskRequest)
     if request.expectations is None:
         return request
@@ -208,7 +211,7 @@ def request_of(schedule: Schedule) -> TaskRequest:
 
 
 def name_scope(project_id: str) -> str:
-    """Where the names of a project's schedules are claimed."""
+    """Return the claim scope in which schedule names of a project are unique."""
     return f"schedule:{project_id}"
 
 
@@ -251,11 +254,10 @@ def changed_schedule(
     now: float,
     cause: str,
 ) -> Change | None:
-    """What a patch changes; `None` when the schedule is like that already.
+    """Return the change that a patch makes; `None` when the schedule is like that already.
 
-    `call` is the workflow that the patch names. A task takes the place of a workflow, and the
-    other way round. Where other instants are due than before, those of the past are nobody's any
-    more.
+    `call` is the workflow that the patch names. A task replaces a workflow, and vice versa. If the
+    patch changes the due instants, past ones are dropped.
     """
     rule = patched(schedule.rule, patch)
     task, workflow = schedule.task, schedule.workflow
@@ -286,9 +288,9 @@ def changed_schedule(
 def moved_schedule(
     schedule: Schedule, status: ScheduleStatus, *, now: float, cause: str
 ) -> Change | None:
-    """What pausing or resuming changes; `None` when the schedule is like that already.
+    """Return the change that pauses or resumes a schedule; `None` when it is like that already.
 
-    What would have been due during a pause is not late after it.
+    Instants that were due during a pause are not late after it.
     """
     if schedule.status is status:
         return None
@@ -301,11 +303,11 @@ def moved_schedule(
 
 
 def set_back(schedule: Schedule, *, now: float) -> Change | None:
-    """What changes when the clock was set back behind what has been dealt with; `None` if it was
-    not, or so little that it may wait.
+    """Return the change after the clock was set back behind the cursor; `None` if it was not, or by
+    less than `SET_BACK_S`.
 
-    What follows elapsed time goes on from now, under another edition: the instants that come again
-    are others than those of that name before. Times of the day do not come again.
+    A schedule by elapsed time continues from now, under a new edition, so that its instants get new
+    ids. Times of the day do not come again.
     """
     if schedule.cursor <= now + SET_BACK_S or not follows_elapsed_time(schedule.rule):
         return None
@@ -314,7 +316,7 @@ def set_back(schedule: Schedule, *, now: float) -> Change | None:
 
 
 def follows_elapsed_time(rule: Rule) -> bool:
-    """Whether a rule goes on evenly, whatever the time of the day is."""
+    """Return true if a rule goes by elapsed time, not by the time of the day."""
     if rule.cron is None:
         return True
     read = cron.read(rule.cron)
@@ -322,7 +324,7 @@ def follows_elapsed_time(rule: Rule) -> bool:
 
 
 def removed_schedule(schedule: Schedule, *, now: float, cause: str) -> Change:
-    """What removing changes: it is due no more, and its name is free."""
+    """Return the change that removes a schedule and frees its name."""
     change = _changed(replace(schedule, removed_at=now, waiting=None), "removed", now, cause)
     return replace(change, claims=(_claim(schedule, now, now),))
 
@@ -354,13 +356,14 @@ def _event(kind: str, schedule: Schedule, now: float, cause: str) -> Event:
 
 
 def essence(schedule: Schedule) -> tuple[object, ...]:
-    """What makes two schedules of one name the same request."""
+    """Return the requested fields of a schedule; two schedules of one name are the same request if
+    equal."""
     work = msgspec.json.decode(schedule.task), schedule.workflow
     return schedule.project_id, schedule.name, schedule.description, schedule.rule, work
 
 
 def recurrence_of(schedule: Schedule, zone: tzinfo) -> Recurrence:
-    """When a schedule is due, by the clocks of the zone that it names."""
+    """Return the recurrence of a schedule in the time zone that it names."""
     made_at = schedule.created_at
     if schedule.cursor < made_at and (every := schedule.rule.every_s):
         # The clock was set back behind its beginning: even instants go on as they were counted.

@@ -1,4 +1,5 @@
-"""Call-backs of one task or one run: who carries them, where they go, and what a run is told by.
+"""Call-backs of one task or one run: the webhook that carries them, their addresses, and the body
+for a run.
 
 A call-back is a delivery like any other, of a webhook of the format `callback`: it has the secret,
 and tasks and runs have the addresses. Which one is decided when they are submitted, and stays.
@@ -19,7 +20,7 @@ from crawlfleet.model.task import COMPLETE, PROGRESSED, TERMINAL, UPDATE, Callba
 
 FIELD: Final = "callback_url"
 AMBIGUOUS: Final = re.compile(r"[\\;]|%(?:2f|5c|3b|25)", re.IGNORECASE)
-"""What some servers take for the end of a part of a path, or decode into one, and others do not."""
+"""Characters that some servers treat as path separators, or decode into one, and others do not."""
 ENDS: Final = frozenset(map(str, TERMINAL))
 RUN_ENDS: Final = frozenset(str(each) for each in RunStatus if each not in LIVE_RUN)
 
@@ -27,11 +28,11 @@ RUN_ENDS: Final = frozenset(str(each) for each in RunStatus if each not in LIVE_
 def choose(
     webhooks: Iterable[Webhook], project_id: str, url: str, *, allow_private: bool = False
 ) -> Callback | FieldProblem:
-    """Who carries the call-backs to this address for a project, or what is wrong with it.
+    """Return the call-back to an address for a project, with the webhook that carries it, or the
+    problem.
 
-    Where private addresses are allowed, nobody does who does not say which. The project's own
-    webhooks come before those of the whole fleet, and of them the one whose address says the most
-    of where it may lead.
+    Where private addresses are allowed, only webhooks with a URL qualify. The project's own
+    webhooks come before those of the whole fleet, and of them the one with the longest URL.
     """
     if problem := web_problem(url):
         message, remedy = problem
@@ -65,7 +66,8 @@ def choose(
 
 
 def leads_below(url: str, allowed: str) -> bool:
-    """Whether an address is of the allowed origin and below its path; any is below none."""
+    """Return true if an address has the allowed origin and lies below its path; always if `allowed`
+    is empty."""
     if not allowed:
         return True
     ours, theirs = urlsplit(url), urlsplit(allowed)
@@ -82,26 +84,27 @@ def leads_below(url: str, allowed: str) -> bool:
 
 
 def address(url: str, verb: str) -> str:
-    """The address with what happened added to its path."""
+    """Return the address with `verb` appended to its path."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}{verb}"))
 
 
 def receiver(url: str) -> str:
-    """Who answers at an address: they fail, and are left alone, together."""
+    """Return the origin of an address: call-backs to one origin share failures and pauses."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def verb_of(event: Event) -> str:
-    """What is added to the address for an event."""
+    """Return the verb to append to the address for an event: `:complete` for an end, `:update`
+    otherwise."""
     ends = RUN_ENDS if event.kind.startswith("run.") else ENDS
     return COMPLETE if event.to_state in ends and not event.kind.startswith("step.") else UPDATE
 
 
 def is_outdated(event: Event, task: Task) -> bool:
-    """Whether a task has left the attempt behind whose progress an event tells: after its end
-    nobody wants to hear of it."""
+    """Return true for a progress event of an attempt that the task has left behind: it is not
+    delivered."""
     if event.kind != PROGRESSED:
         return False
     if task.is_parent:
@@ -115,7 +118,7 @@ def is_outdated(event: Event, task: Task) -> bool:
 def progressed(
     task: Task, execution_id: str, *, done: float, total: float | None, now: float
 ) -> Event:
-    """The event that tells how far a task has got, or the whole of which it is a part."""
+    """Return the progress event of a task; for a shard, that of the whole task."""
     assert task.callback is not None, "nobody asks"
     return Event(
         kind=PROGRESSED,
@@ -133,7 +136,7 @@ def progressed(
 
 
 def told_of_run(event: Event, run: Run, rows: Sequence[RunStep]) -> dict[str, Any]:
-    """What a call-back says of a run, without its id."""
+    """Return the body of a call-back about a run, without its id."""
     ends = verb_of(event) == COMPLETE
     told: dict[str, Any] = {
         "seq": event.seq,

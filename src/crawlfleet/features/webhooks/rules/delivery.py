@@ -1,4 +1,4 @@
-"""What a webhook is sent, and what happens when that fails.
+"""The content of deliveries, and their retries.
 
 The body is made once, when the event is unfolded into deliveries, and is the same however often it
 is sent. An answer of 2xx settles a delivery; anything else has it tried again, after waits that
@@ -30,7 +30,8 @@ from crawlfleet.model.task import PROGRESSED, TERMINAL, RetryPolicy, Task, TaskS
 from crawlfleet.ports.sender import OutgoingMessage, SendResult
 
 MAX_BODY_BYTES: Final = 65_536
-"""A result that makes it longer is left out: the receiver can read the task."""
+"""Maximum size of a body; a result that makes it larger is left out, and the receiver can read the
+task."""
 MAX_ERROR: Final = 500
 WHEN: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 ENDS: Final = frozenset(map(str, TERMINAL))
@@ -129,7 +130,7 @@ def _of_task(id: str, event: Event, task: Task) -> bytes:
 
 
 def message_of(webhook: Webhook, delivery: Delivery, *, now: float) -> OutgoingMessage:
-    """What goes out for a delivery at this moment."""
+    """Return the message to send for a delivery, signed for this moment."""
     body = bytes(delivery.body)
     if webhook.format is Format.EMAIL:
         title, text = letter_of(msgspec.json.decode(body))
@@ -158,15 +159,16 @@ def _address(webhook: Webhook, delivery: Delivery) -> str:
 
 
 def receiver_of(delivery: Delivery) -> str:
-    """Who answers for a delivery: those of one webhook to one server fail together, and wait
-    together. It begins with the webhook's id."""
+    """Return the receiver of a delivery: its webhook's id, and the server's origin for a call-back.
+    Deliveries to one receiver share failures and pauses."""
     if not delivery.url:
         return delivery.webhook_id
     return f"{delivery.webhook_id} {callbacks.receiver(delivery.url)}"
 
 
 class DeliveryRetries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a delivery is tried, and after which waits."""
+    """Limits of the retries of a delivery: the number of attempts, and the shortest and longest
+    wait."""
 
     max_attempts: int
     first_s: float
@@ -182,8 +184,8 @@ def attempted(
     now: float,
     chance: float,
 ) -> Change:
-    """What an attempt at a delivery changes; `project_id` is that of its webhook, and `chance` in
-    [0, 1) spreads the waits."""
+    """Return the change after an attempt at a delivery. `project_id` is the project of its webhook,
+    and `chance` in [0, 1) spreads the waits."""
     tried = msgspec.structs.replace(
         delivery,
         attempts=delivery.attempts + 1,
@@ -207,32 +209,33 @@ def attempted(
 
 
 def given_up(tried: Delivery, *, project_id: str | None, now: float, cause: str) -> Change:
-    """What giving up a delivery changes; it is in its next version already."""
+    """Return the change that gives up a delivery, which is in its next version already."""
     dead = msgspec.structs.replace(tried, status=DeliveryStatus.DEAD, settled_at=now)
     return Change(rows=(dead,), events=(_event("dead", dead, project_id, now, cause),))
 
 
 def overflowed(delivery: Delivery, most: int, *, project_id: str | None, now: float) -> Change:
-    """What writing down a new delivery changes that is not sent, since so many wait for its
-    receiver: it can be sent when somebody asks for it."""
+    """Return the change that stores a new delivery as given up, because too many wait for its
+    receiver. It can be resent later."""
     cause = f"{most} wait for its receiver already (`webhooks.most_waiting`)"
     unsent = msgspec.structs.replace(delivery, last_error=cause)
     return given_up(unsent, project_id=project_id, now=now, cause=cause)
 
 
 def superseded(delivery: Delivery, *, now: float) -> Change:
-    """What it changes that a delivery need not be sent, since there is something newer to tell."""
+    """Return the change that marks a delivery as superseded by a newer one."""
     return given_way(msgspec.structs.replace(delivery, version=delivery.version + 1), now=now)
 
 
 def given_way(tried: Delivery, *, now: float) -> Change:
-    """The same for one that is in its next version already."""
+    """Return the change that marks a delivery as superseded, which is in its next version
+    already."""
     done = msgspec.structs.replace(tried, status=DeliveryStatus.SUPERSEDED, settled_at=now)
     return Change(rows=(done,))
 
 
 def resent(delivery: Delivery, *, project_id: str | None, now: float, cause: str) -> Change | None:
-    """What sending a delivery once more changes; `None` for one that waits already."""
+    """Return the change that queues a delivery once more; `None` for one that waits already."""
     if delivery.status is DeliveryStatus.WAITING:
         return None
     again = msgspec.structs.replace(
@@ -247,7 +250,7 @@ def resent(delivery: Delivery, *, project_id: str | None, now: float, cause: str
 
 
 def rest_s(failures: int) -> float:
-    """How long a receiver is left alone that has failed so often without a success between."""
+    """Return the pause in seconds for a receiver after that many failures in a row."""
     if failures < RESTS_FROM:
         return 0.0
     return min(2.0 ** min(failures - RESTS_FROM, 10), MAX_REST_S)

@@ -47,5 +47,6 @@ def _worded(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """What cannot be printed could begin another header, or a line that nobody wrote."""
+    """Replace unprintable characters by spaces: they could begin another header, or a forged
+    line."""
     return "".join(char if char.isprintable() else " " for char in text)

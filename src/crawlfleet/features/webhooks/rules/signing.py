@@ -1,7 +1,7 @@
-"""Signatures of what is sent to others: who has the secret can tell that it comes from us.
+"""Signatures of deliveries: a receiver with the secret can verify that this fleet sent them.
 
-What is signed is the moment of sending and the body. A receiver refuses what is older than a few
-minutes, so that nobody can play an old message again, and knows what it has by the delivery's id.
+The signature covers the time of sending and the body. A receiver refuses messages that are older
+than a few minutes, so that none can be replayed, and detects repeats by the delivery's id.
 """
 
 import hmac
@@ -17,7 +17,8 @@ def signature(secrets: Sequence[str], timestamp: int, body: bytes) -> str:
 
 
 def is_signed(header: str, secret: str, timestamp: int, body: bytes) -> bool:
-    """Whether one of the parts of a header is that of the secret; compared in constant time."""
+    """Return true if one part of a header is the signature by the secret. The comparison takes
+    constant time."""
     wanted = f"{SCHEME}={_digest(secret, timestamp, body)}".encode()
     parts = [part.strip().encode() for part in header.split(",")]
     return any(hmac.compare_digest(part, wanted) for part in parts)

@@ -1,4 +1,4 @@
-"""Webhooks as decisions: what is asked for right, what changes, and who wants to hear of what."""
+"""Validation of webhooks, the changes to them, and the choice of the events that each receives."""
 
 import re
 from collections.abc import Iterator
@@ -22,21 +22,23 @@ MAX_KINDS: Final = 50
 MAX_RECIPIENTS: Final = 20
 ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+\Z")
 UNHEARD: Final = ("delivery.", "webhook.")
-"""Nobody is told of the telling: one that fails would never end."""
+"""Prefixes of the kinds of events about deliveries and webhooks: no webhook receives them, since a
+failing delivery would cause another one without end."""
 TASK: Final = "task."
 FLEET: Final = ""
 OF_TASKS: Final = frozenset({Format.WORKFLOW, Format.CALLBACK})
 
 
 def name_scope(project_id: str | None) -> str:
-    """Where the names of webhooks are claimed."""
+    """Return the claim scope in which webhook names of a project, or of the fleet, are unique."""
     return f"webhook:{project_id or FLEET}"
 
 
 def problems_of(
     wanted: WebhookRequest | Webhook, *, allow_private: bool = False
 ) -> Iterator[FieldProblem]:
-    """What is wrong with a webhook, where it may or may not lead to private addresses."""
+    """Yield the problems of a webhook; `allow_private` says if call-backs may lead to private
+    addresses."""
     url = wanted.url
     yield from name_problems(wanted.name)
     yield from description_problems(wanted.description)
@@ -117,7 +119,8 @@ def _kind_problems(kinds: tuple[str, ...], format: Format) -> Iterator[FieldProb
 
 
 def web_problem(url: str) -> tuple[str, str] | None:
-    """What is wrong with a place that is told of something over HTTP, and what to do."""
+    """Return the problem of a URL for deliveries over HTTP, and its remedy; `None` if it is
+    fine."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
@@ -149,7 +152,7 @@ def _mail_problem(url: str) -> tuple[str, str] | None:
 
 
 def new_webhook(request: WebhookRequest, *, id: str, secret: str, now: float, cause: str) -> Change:
-    """What making a webhook changes."""
+    """Return the change that creates a webhook and claims its name."""
     made = Webhook(
         id=id,
         name=request.name,
@@ -174,7 +177,7 @@ def new_webhook(request: WebhookRequest, *, id: str, secret: str, now: float, ca
 
 
 def patched(webhook: Webhook, patch: WebhookPatch) -> Webhook:
-    """The webhook with what the patch says."""
+    """Return the webhook with the patch applied."""
     fields = {
         name: tuple(value) if name == "kinds" else value
         for name, value in msgspec.structs.asdict(patch).items()
@@ -186,7 +189,7 @@ def patched(webhook: Webhook, patch: WebhookPatch) -> Webhook:
 def changed_webhook(
     before: Webhook, after: Webhook, *, what: str, now: float, cause: str
 ) -> Change | None:
-    """What it takes to have a webhook like that; `None` when it is so already."""
+    """Return the change that replaces a webhook by its new version; `None` when they are equal."""
     if before == after:
         return None
     made = msgspec.structs.replace(after, updated_at=now, version=before.version + 1, cause=cause)
@@ -196,7 +199,7 @@ def changed_webhook(
 def rotated_webhook(
     webhook: Webhook, *, secret: str, grace_s: float, now: float, cause: str
 ) -> Change:
-    """What giving a webhook a new secret changes: both are used for a while."""
+    """Return the change that gives a webhook a new secret; the old one also signs for `grace_s`."""
     made = msgspec.structs.replace(
         webhook,
         secret=secret,
@@ -210,7 +213,7 @@ def rotated_webhook(
 
 
 def removed_webhook(webhook: Webhook, *, now: float, cause: str) -> Change:
-    """What taking a webhook away changes: its name is free, and its secret forgotten."""
+    """Return the change that removes a webhook, frees its name and deletes its secrets."""
     made = msgspec.structs.replace(
         webhook,
         removed_at=now,
@@ -228,7 +231,7 @@ def removed_webhook(webhook: Webhook, *, now: float, cause: str) -> Change:
 
 
 def event_of(what: str, webhook: Webhook, now: float, cause: str) -> Event:
-    """The event that tells of a webhook."""
+    """Return the event about a change of a webhook."""
     return Event(
         kind=f"webhook.{what}",
         subject=webhook.id,
@@ -250,7 +253,8 @@ def _claim(webhook: Webhook, now: float, expires_at: float) -> Claim:
 
 
 def essence(webhook: Webhook) -> tuple[object, ...]:
-    """What makes two webhooks of one name the same request."""
+    """Return the requested fields of a webhook; two webhooks of one name are the same request if
+    equal."""
     return (
         webhook.project_id,
         webhook.name,
@@ -264,7 +268,7 @@ def essence(webhook: Webhook) -> tuple[object, ...]:
 
 
 def may_want(webhook: Webhook, event: Event) -> bool:
-    """Whether a webhook wants an event, as far as the event tells."""
+    """Return true if a webhook may want an event, as far as the event alone shows."""
     if not webhook.is_heard or event.at < webhook.created_at:
         return False
     if event.kind.startswith(UNHEARD):
@@ -289,12 +293,12 @@ def may_want(webhook: Webhook, event: Event) -> bool:
 
 
 def asks_for_task(webhook: Webhook) -> bool:
-    """Whether it takes the task to know whether an event of one is wanted."""
+    """Return true if the task must be read to decide if the webhook wants an event."""
     return webhook.format in OF_TASKS or webhook.task_type is not None
 
 
 def wants(webhook: Webhook, task: Task | None) -> bool:
-    """Whether a webhook that may want an event does, by the task that it is about."""
+    """Return true if a webhook wants an event about this task; call `may_want` first."""
     if not asks_for_task(webhook):
         return True
     if task is None:
