@@ -1,4 +1,4 @@
-"""Where a crawl keeps its frontier on a node."""
+"""Folders for the frontiers of crawls on a node."""
 
 import contextlib
 import fcntl
@@ -13,9 +13,9 @@ from crawlfleet.errors import ConfigError, SinkUnusable, StoreUnavailable
 
 @contextlib.asynccontextmanager
 async def scratch(task_id: str, *, lasting: bool) -> AsyncIterator[Path]:
-    """A folder for the frontier. A lasting one outlives an attempt that died, or whose disk was
-    full, for the next one on this machine to go on from; but not an attempt that was stopped. It
-    belongs to one attempt at a time: raises `ConfigError` while another has it."""
+    """Open a folder for the frontier. A lasting folder is kept if the attempt dies or its disk is
+    full, so that the next attempt on this machine can continue; it is removed if the attempt is
+    stopped. Raises `ConfigError` while another attempt has the folder."""
     if not lasting:
         with tempfile.TemporaryDirectory(prefix="crawlfleet-crawl-") as name:
             yield Path(name)
@@ -34,7 +34,7 @@ async def scratch(task_id: str, *, lasting: bool) -> AsyncIterator[Path]:
 
 @contextlib.contextmanager
 def _holding(folder: Path) -> Iterator[None]:
-    """Make a folder, and have it locked; the lock is on the folder itself and goes with it."""
+    """Create a folder and lock it. The lock is on the folder itself and ends with it."""
     while (handle := _locked(folder)) is None:
         pass
     try:
@@ -44,7 +44,8 @@ def _holding(folder: Path) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int | None:
-    """`None` when whoever had the folder removed it just now: then the lock is on nothing."""
+    """Lock a folder and return its handle; `None` if another process removed the folder meanwhile.
+    Raises `ConfigError` while another attempt holds the lock."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -18,13 +18,14 @@ from crawlfleet.ports.execution import Context
 
 MOST_HTML: Final = 2_000_000
 MOST_BYTES: Final = 900_000
-"""Of items as JSON; leaves room for the rest in the 1 MB that a result may have."""
+"""Maximum size of the items as JSON; leaves room for the rest in the 1 MB that a result may
+have."""
 NOWHERE: Final = "https://page.invalid/"
-"""Where a page is that came without an address."""
+"""Base URL of a page that was sent as `html` without a `base_url`."""
 
 
 class BadTrial(CrawlfleetError):
-    """The parameters are nothing that could be tried."""
+    """Raised when the parameters name no page, or nothing to extract."""
 
     error_class: ClassVar = ErrorClass.INVALID
 
@@ -37,20 +38,20 @@ class ExtractParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     html: Annotated[str, msgspec.Meta(max_length=MOST_HTML)] | None = None
     """The page itself; may be JSON as well."""
     base_url: Annotated[str, msgspec.Meta(examples=["https://shop.example/"])] | None = None
-    """Where `html` comes from, for its relative links."""
+    """Address of the page in `html`, for its relative links."""
     selectors: dict[str, Any] = {}
-    """What is taken out of the page: names, and where on the page they stand."""
+    """Fields to extract: names, each with a selector for its place on the page."""
     item: Annotated[str, msgspec.Meta(max_length=2000, examples=["div.product"])] | None = None
-    """What one item is: each match of this selector is one, and `selectors` are its fields."""
+    """Selector of the items: each match is one item, and `selectors` are its fields."""
     infer_item: bool = True
-    """Whether, without `item`, a key of `selectors` that contains the others is the item; else the
-    page is."""
+    """If `item` is not set, use a key of `selectors` that contains the others as the item;
+    otherwise the page is the item."""
     structured: bool = False
-    """Whether JSON-LD, OpenGraph and microdata are taken, too."""
+    """Extract JSON-LD, OpenGraph and microdata, too."""
     max_items: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
-    """So many items are in the result at most; all are counted."""
+    """Maximum number of items in the result; `count` includes the others."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=300)] = 30.0
-    """To fetch the page."""
+    """Timeout in seconds for fetching the page."""
 
 
 class Extract:
@@ -65,7 +66,7 @@ class Extract:
 
     @staticmethod
     def problems(parameters: ExtractParameters) -> Iterator[FieldProblem]:
-        """Why there would be no page."""
+        """Yield the problems of the page's address."""
         if parameters.url is not None:
             yield from address_problems(parameters.url)
 
@@ -100,7 +101,8 @@ class Extract:
         }
 
     async def _page(self, parameters: ExtractParameters) -> tuple[str, int | None, str, Text]:
-        """Where the page is, the answer's status, what it is, and the page."""
+        """Return the page's address, HTTP status, content type and text. A page sent as `html` has
+        no status."""
         if parameters.html is not None:
             body = parameters.html.encode("utf-8", "replace")
             return parameters.base_url or NOWHERE, None, "", Text(body, UTF8)
@@ -115,7 +117,7 @@ class Extract:
 
 
 def _fitting(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many of the items as a result can hold."""
+    """Return as many of the items as a result can hold."""
     size = 0
     for number, item in enumerate(items):
         size += len(msgspec.json.encode(item)) + 1

@@ -1,4 +1,4 @@
-"""A list of URLs, asked for politely: each host at its own pace, each URL with its own outcome."""
+"""Fetches a list of URLs politely: each host at its own pace, each URL with its own outcome."""
 
 import asyncio
 from collections import deque
@@ -14,23 +14,24 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, Measured
 
 AT_ONCE: Final = 32
-"""Requests to all hosts together."""
+"""Maximum number of concurrent requests to all hosts together."""
 FRAME_BYTES: Final = 120
-"""Of JSON around a URL and what came back for it, at most."""
+"""Maximum size of the JSON around a URL and its outcome in the result."""
 SHORTEST_MESSAGE: Final = 40
 TELL_EVERY_S: Final = 0.5
 
 
 class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back. A body that is not text is in `body_base64`."""
+    """The response to a request. A body that is not text is in `body_base64`."""
 
     url: str
-    """Where the redirects ended."""
+    """Final URL after redirects."""
     status: int
     headers: dict[str, str]
-    """By lower-case name; repeated ones are joined, `set-cookie` by line breaks."""
+    """Headers by lower-case name; repeated ones are joined by commas, `set-cookie` by line
+    breaks."""
     bytes: int
-    """So many bytes of the body are here; `truncated` when there were more."""
+    """Size of the kept part of the body; `truncated` is set when the body was larger."""
     truncated: bool
     elapsed_s: float
     body: str | None = None
@@ -38,24 +39,24 @@ class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came back for one URL of a list."""
+    """The response for one URL of a list."""
 
     url: str
-    """As it was asked for."""
+    """URL as it stands in the list."""
     status: int
     bytes: int
     elapsed_s: float
     truncated: bool = False
-    """There were more bytes, or more headers, than its share of the result holds."""
+    """Set when the body or the headers exceeded the URL's share of the result."""
     ended_at: str | None = None
-    """Where the redirects ended, if there were any."""
+    """Final URL, if there were redirects."""
     headers: dict[str, str] = {}
     body: str | None = None
     body_base64: str | None = None
 
 
 class ListedError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is nothing from one URL of a list."""
+    """The error of one URL of a list."""
 
     url: str
     error_class: ErrorClass
@@ -63,7 +64,7 @@ class ListedError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedList(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back for a list, each URL in one of the two."""
+    """The result of a list: each URL is in `pages` or in `errors`."""
 
     urls: int
     fetched: int
@@ -77,12 +78,12 @@ class _Host:
 
     def __init__(self) -> None:
         self.queue: deque[tuple[str, int]] = deque()
-        """With how often each was tried before."""
+        """URLs to fetch, each with the number of earlier tries."""
         self.next_at = 0.0
 
 
 Fetch = Callable[[str, int], Awaitable[FetchedPage]]
-"""The page of a URL, with so many bytes of its body at most."""
+"""Fetches the page of a URL; the number limits the bytes of its body."""
 
 
 class ListFetch:
@@ -100,8 +101,8 @@ class ListFetch:
         most_bytes: int,
         is_granted: bool = False,
     ) -> None:
-        """When `is_granted`, somebody else sees to how many are under way at all: those that wait
-        for their turn must not keep others from theirs."""
+        """Set up the run. With `is_granted`, `fetch` itself limits the concurrent requests: a URL
+        that waits for its turn must not block others."""
         self._fetch = fetch
         self._delay_s = delay_s
         self._concurrency = concurrency
@@ -109,14 +110,14 @@ class ListFetch:
         self._urls = [*dict.fromkeys(urls)]
         known = sum(len(msgspec.json.encode(url)) + FRAME_BYTES for url in self._urls)
         self._room = max((most_bytes - known) // len(self._urls), 0)
-        """What each URL may have in the result beyond its name."""
+        """Bytes that each URL may use in the result beyond its name."""
         self._outcomes: dict[str, ListedPage | ListedError] = {}
         self._bytes = 0
         self._gate = nullcontext() if is_granted else asyncio.Semaphore(AT_ONCE)
         self._told_at = 0.0
 
     async def run(self, context: Context) -> Measured:
-        """Ask for all of them; raises nothing that a site could cause."""
+        """Fetch all URLs and return the result; failures of sites are outcomes, not exceptions."""
         hosts = self._hosts()
         await context.progress(len(self._outcomes), len(self._urls))
         async with asyncio.TaskGroup() as group:
@@ -142,7 +143,7 @@ class ListFetch:
         return hosts.values()
 
     async def _visit(self, host: _Host, context: Context) -> None:
-        """Work on the URLs of a host until there are no more."""
+        """Fetch the URLs of a host until none are left."""
         loop = asyncio.get_running_loop()
         while host.queue:
             if (wait_s := host.next_at - loop.time()) > 0:
@@ -166,7 +167,8 @@ class ListFetch:
                 await context.progress(len(self._outcomes), len(self._urls))
 
     def _keep(self, url: str, page: FetchedPage) -> None:
-        """What came back, as far as its share goes: half is the body's, half is for the rest."""
+        """Record a page as far as its share of the result allows: half of the share is for the
+        body, half for the rest."""
         self._bytes += page.bytes
         ended_at = None if page.url == url else page.url
         left = self._room - self._room // 2 - len((ended_at or "").encode())

@@ -30,12 +30,12 @@ from crawlfleet.ports.execution import Context, Measured
 MAX_REDIRECTS: Final = 10
 MOST_URLS: Final = 4_000
 MOST_URL_BYTES: Final = 400_000
-"""Of all URLs of a list: each stands in the result, too."""
+"""Maximum size of all URLs of a list together: each is in the result, too."""
 BODY_LIMIT: Final = 900_000
 """Bytes of a body as JSON; leaves room for the headers in the 1 MB that a result may have."""
 
 Send = Callable[[FetchRequest, float], Awaitable[Fetched]]
-"""Fetches one page, which may take so many seconds."""
+"""Fetches one page; the number is the timeout in seconds."""
 
 
 class BadRequest(CrawlfleetError):
@@ -48,29 +48,28 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """One `url`, or a list of `urls`."""
 
     url: Annotated[str, msgspec.Meta(examples=["https://shop.example/price.json"])] | None = None
-    """What is asked for; redirects are followed."""
+    """URL to fetch; redirects are followed."""
     urls: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_URLS)] = ()
-    """Each is asked for once."""
+    """URLs to fetch, each once."""
     method: Literal["GET", "HEAD"] = "GET"
     """`HEAD` asks for the headers alone."""
     headers: dict[str, str] = {}
-    """Sent beside the usual ones; `${secret:NAME}` stands for a secret of the project. Credentials
-    are not sent on where a redirect leads to another site."""
+    """Request headers in addition to the usual ones; `${secret:NAME}` stands for a secret of the
+    project. Credentials are not sent on when a redirect leads to another site."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
-    """For the whole request, with its redirects."""
+    """Timeout in seconds for the whole request, with its redirects."""
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
-    """Of a body. All that comes back for a list has to fit into one result, of which each URL has
-    an equal share."""
+    """Maximum size of a body. All pages of a list share one result, in equal parts."""
     delay_s: Annotated[float, msgspec.Meta(ge=0)] = 1.0
-    """Of a list: between the starts of two requests to one host."""
+    """Minimum time in seconds between the starts of two requests to one host, in a list."""
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
-    """Of a list: requests to one host at once."""
+    """Maximum number of concurrent requests to one host, in a list."""
     retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = 1
-    """Of a list: further tries of a URL that gave no answer, after the others of its host."""
+    """Number of retries of a URL that gave no answer, after the others of its host, in a list."""
     shards: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1
-    """Of a list: over so many tasks it is spread, by host."""
+    """Number of tasks over which a list is spread, by host."""
     total_concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
-    """Of a shard: requests to one host at once, by all shards together."""
+    """Maximum number of concurrent requests to one host by all shards of a list together."""
 
     def __post_init__(self) -> None:
         if (self.url is None) is (not self.urls):
@@ -80,10 +79,11 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class FilledParameters(HttpFetchParameters, frozen=True, kw_only=True):
-    """With the values of secrets in the headers. Nobody can send it."""
+    """Parameters with the values of secrets in the headers. They are never decoded from a
+    request."""
 
     private: frozenset[str] = frozenset()
-    """The names of the headers that go to no site but the one that was asked for."""
+    """Names of headers that are only sent to the site of the requested URL."""
 
 
 class HttpFetch:
@@ -99,7 +99,8 @@ class HttpFetch:
 
     @staticmethod
     def problems(parameters: HttpFetchParameters) -> Iterator[FieldProblem]:
-        """Why nothing could be sent. Addresses in a list are left to their own outcomes."""
+        """Yield the problems of the URL and the headers. URLs of a list have their own outcomes
+        instead."""
         if parameters.url is not None:
             yield from address_problems(parameters.url)
         if problem := header_problem(parameters.headers.items()):
@@ -158,8 +159,8 @@ class HttpFetch:
         most: int = BODY_LIMIT,
         send: Send | None = None,
     ) -> FetchedPage:
-        """One page; its body has at most so many bytes as JSON. `send` is another way to fetch
-        than at once."""
+        """Fetch one page; its body has at most `most` bytes as JSON. `send` replaces the direct
+        fetch."""
         page, elapsed_s = await self._visit(parameters, send)
         kept, text = _fit(page.body, _charset(page), most)
         return FetchedPage(
@@ -174,13 +175,13 @@ class HttpFetch:
         )
 
     async def visit(self, parameters: HttpFetchParameters) -> Fetched:
-        """The page at the end of the redirects; raises when there is no answer."""
+        """Return the page at the end of the redirects; raises when there is no answer."""
         return (await self._visit(parameters, None))[0]
 
     async def _visit(
         self, parameters: HttpFetchParameters, send: Send | None
     ) -> tuple[Fetched, float]:
-        """The page, and how long it took, without what it had to wait for its turn."""
+        """Return the page, and the seconds it took without waits for a turn."""
         if read_target(parameters.url or "") is None:
             raise BadRequest(
                 f"{parameters.url!r} is no web address; `url` must begin with http:// or https://"
@@ -221,7 +222,7 @@ class HttpFetch:
 
 
 def address_problems(url: str) -> Iterator[FieldProblem]:
-    """Why nothing could be fetched from the `url`."""
+    """Yield the problem of a `url` that cannot be fetched."""
     if read_target(url) is None:
         yield FieldProblem(
             field="url",
@@ -240,7 +241,7 @@ def _filled(parameters: HttpFetchParameters, secrets: Mapping[str, str]) -> Http
 
 
 def _without_credentials(parameters: HttpFetchParameters) -> HttpFetchParameters:
-    """What is sent where a redirect leads that leaves the site: it chose that, and we did not."""
+    """Return the parameters without credentials, for a redirect to another site."""
     if isinstance(parameters, FilledParameters):
         private = parameters.private
     else:
@@ -250,7 +251,8 @@ def _without_credentials(parameters: HttpFetchParameters) -> HttpFetchParameters
 
 
 def _is_of_site(url: str, first: str) -> bool:
-    """Whether it is on the host of the first URL, or on that host by TLS."""
+    """Return true if a URL is on the host of the first one, with the same port and protocol or
+    upgraded to HTTPS."""
     there, here = read_target(url), read_target(first)
     if there is None or here is None or there.origin.host != here.origin.host:
         return False
@@ -270,7 +272,7 @@ def _request(url: str, parameters: HttpFetchParameters) -> FetchRequest:
 
 
 def _check(page: Fetched, parameters: HttpFetchParameters) -> None:
-    """Whether there is an answer; what is odd about it is for the reader to judge."""
+    """Raise if the page is no answer. Odd answers are left for the reader to judge."""
     match page.outcome:
         case Outcome.REFUSED:
             raise AddressRefused(page.reason)
@@ -298,7 +300,7 @@ def _charset(page: Fetched) -> str | None:
 
 
 def _fit(content: bytes, charset: str | None, most: int) -> tuple[bytes, str | None]:
-    """As much of the body as a result can hold, and the same as text if it is text."""
+    """Return as much of the body as a result can hold, and the same as text if it is text."""
     while True:
         text = _text(content, charset)
         size = len(content) * 4 // 3 + 4 if text is None else len(msgspec.json.encode(text))

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Present:
-    """The execution that runs, as its function and the threads of that see it."""
+    """The current execution, as seen by its function and that function's threads."""
 
     __slots__ = ("context", "loop", "reported_at")
 
@@ -78,12 +78,12 @@ def task(name: str) -> Callable[[F], F]:
 
 
 def log(message: str, *, level: str = "info", **fields: Any) -> None:
-    """A line in the log of the execution that this is called in, from any function or thread."""
+    """Write a line to the log of the current execution, from any function or thread."""
     _tell(lambda context: context.log(message, level=level, **fields))
 
 
 def progress(done: float, total: float | None = None) -> None:
-    """How far the execution has got that this is called in, for people who watch."""
+    """Report the progress of the current execution, for people who watch."""
     present = _here()
     now = time.monotonic()
     # A loop that reports each step shall not wait at each.
@@ -93,13 +93,13 @@ def progress(done: float, total: float | None = None) -> None:
 
 
 def lock(name: str, *, lease_s: float = 30.0, wait_s: float | None = None) -> Lock:
-    """A lock of the whole fleet, for `async with` in an `async def` function: one execution of the
+    """Return a fleet-wide lock for `async with` in an `async def` function: one execution of the
     project holds it at a time. See `crawlfleet.ports.locks`."""
     return _here().context.lock(name, lease_s=lease_s, wait_s=wait_s)
 
 
 class _Forward(logging.Handler):
-    """Makes lines of what a function gives to Python's own logging."""
+    """Forwards records of Python's logging to the log of the execution."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if _present.get() is None:
@@ -119,9 +119,9 @@ class PythonParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     function: Annotated[str, msgspec.Meta(examples=["shop.prices:refresh"])]
     """`package.module:function`, or the name that `@task` gave it. The node must allow it."""
     args: list[Any] = []
-    """Its arguments by position."""
+    """Positional arguments of the function."""
     kwargs: dict[str, Any] = {}
-    """Its arguments by name."""
+    """Keyword arguments of the function."""
 
 
 class Python:
@@ -180,8 +180,8 @@ class Python:
 
 
 def allowed(path: str, patterns: Iterable[str]) -> bool:
-    """Whether `package.module:function` matches `package.module:function`, `package.module:*`
-    or `package.*`; patterns do not match names that begin with an underscore."""
+    """Return true if `package.module:function` matches a pattern: `package.module:function`,
+    `package.module:*` or `package.*`. Patterns do not match names that begin with an underscore."""
     module, _, name = path.partition(":")
     if not name.isidentifier():
         return False
@@ -258,7 +258,7 @@ def _check_arguments(name: str, function: Callable[..., Any], parameters: Python
 
 @lru_cache(maxsize=1024)
 def _misfit(function: Callable[..., Any], positional: int, named: tuple[str, ...]) -> str:
-    """Why so many arguments, and those with these names, do not fit; empty when they do."""
+    """Return the reason why these arguments do not fit a function; empty when they do."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # some functions written in C have none

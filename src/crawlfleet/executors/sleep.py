@@ -10,7 +10,7 @@ from crawlfleet.ports.execution import Context
 
 class SleepParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Annotated[float, msgspec.Meta(ge=0, examples=[1.5])]
-    """How long it does nothing."""
+    """Seconds to sleep."""
 
 
 class Sleep:

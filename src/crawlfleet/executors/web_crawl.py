@@ -45,7 +45,8 @@ from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import PageRecord, Sink
 
 MOST_INLINE_BYTES: Final = 950_000
-"""Of items as JSON; leaves room in the 1 MB that a result may have."""
+"""Maximum size of the items as JSON; leaves room for the rest in the 1 MB that a result may
+have."""
 TELL_EVERY_S: Final = 1.0
 INLINE: Final = "result"
 STORED: Final = "fleet:items"
@@ -62,11 +63,11 @@ PASSING: Final = frozenset(
         Outcome.TIMEOUT,
     }
 )
-"""What may be better at another time, or from another node."""
+"""Outcomes that may improve at another time, or from another node."""
 
 
 class NothingFetched(CrawlfleetError):
-    """Not one page of the crawl could be had."""
+    """Raised when no page of the crawl could be fetched."""
 
     def __init__(self, fates: Sequence[UrlRecord]) -> None:
         super().__init__("no page could be fetched: " + "; ".join(map(in_words, fates)))
@@ -78,13 +79,13 @@ class NothingFetched(CrawlfleetError):
 
 
 class BadCrawl(CrawlfleetError):
-    """The parameters are no crawl that could be begun."""
+    """Raised when no crawl can begin with the parameters."""
 
     error_class: ClassVar = ErrorClass.INVALID
 
 
 class TooMuch(CrawlfleetError):
-    """The items do not fit into a result, and nobody else keeps them."""
+    """Raised when the items do not fit into the result, and no sink keeps them."""
 
     error_class: ClassVar = ErrorClass.INVALID
 
@@ -96,15 +97,16 @@ class Inline:
     wants_bodies = False
 
     def __init__(self, *, alone: bool) -> None:
-        """`alone`: nobody else keeps the items, so that too many are an error."""
+        """Set up the sink. With `alone` no other sink keeps the items, so too many of them are an
+        error."""
         self.items: dict[str, list[Mapping[str, Any]]] = {}
         self.fits = True
         self._alone = alone
         self._bytes = 0
 
     async def open(self, receipt: Any | None) -> None:
-        """Take back what was staged after the receipt. What an earlier attempt found is not held
-        here: then the result cannot be whole, and has no items at all."""
+        """Drop items that were staged after the receipt. If an earlier attempt found some of the
+        items, they are not here: the result then has no items at all."""
         kept = {} if receipt is None else receipt["items"]
         self._bytes = 0 if receipt is None else receipt["bytes"]
         held = {kind: self.items.get(kind, [])[:number] for kind, number in kept.items()}
@@ -137,13 +139,14 @@ class Inline:
 
 
 class WebCrawl:
-    """Runs a crawl in this process, or with mates (`workers`)."""
+    """Runs a crawl in this process, alone or as one of its `workers`."""
 
     Parameters: ClassVar[type[msgspec.Struct]] = CrawlParameters
     secrets_as_variables: ClassVar = False
 
     def __init__(self, *, allow_private: bool, sinks_dir: str = "") -> None:
-        """Tasks write their files below `sinks_dir`; nowhere without it."""
+        """Set up the executor. Sinks of tasks write below `sinks_dir`; without it they are
+        refused."""
         self._allow_private = allow_private
         self._sinks_dir = sinks_dir
 
@@ -153,12 +156,13 @@ class WebCrawl:
 
     @staticmethod
     def problems(parameters: CrawlParameters) -> Iterator[FieldProblem]:
-        """Why the crawl could not begin, or no node would write its output."""
+        """Yield the problems of the seeds and the sinks."""
         yield from seed_problems(parameters)
         yield from sink_problems(parameters)
 
     async def run(self, parameters: CrawlParameters, context: Context) -> Measured:
-        """Without sinks, items go to the master's storage, and into the result if they fit."""
+        """Run the crawl. Without sinks, items go to the master's storage, and into the result if
+        they fit."""
         reins, teller = Reins(), Teller()
         empty = EmptyNews()
         watched = _watched(context)
@@ -217,8 +221,8 @@ class WebCrawl:
         receipts: Mapping[str, Any],
         shared: Frontier | None,
     ) -> tuple[dict[str, Sink], Inline | None]:
-        """Where the output goes, and what of it goes into the result. `receipts` are those of an
-        attempt that this one goes on from; on a `shared` frontier, those of all executions."""
+        """Return the sinks of the output, and the one for the result, if any. `receipts` are those
+        of the attempt that this one continues; on a `shared` frontier, those of all executions."""
         with _explaining():
             _, plan = checked(parameters)
             own = [spec for spec in parameters.sinks if not spec.url.startswith(FLEET)]
@@ -299,7 +303,7 @@ class WebCrawl:
 
 
 class EmptyNews:
-    """Selectors that catch nothing, from the moment in which a crawl says so."""
+    """Collects selectors that caught nothing, and logs them once."""
 
     def __init__(self) -> None:
         self.found: EmptyFields | None = None
@@ -309,7 +313,7 @@ class EmptyNews:
         self.found = empty
 
     async def tell(self, context: Context) -> None:
-        """Log them, once."""
+        """Log the selectors that caught nothing, once."""
         if self.found is not None and not self._is_told:
             self._is_told = True
             await context.log(
@@ -331,12 +335,12 @@ def _explaining() -> Iterator[None]:
 
 
 def _watched(context: Context) -> CrawlContext | None:
-    """The context, if the node takes what only crawls have to say."""
+    """Return the context if the node supports the calls of crawls; `None` otherwise."""
     return cast("CrawlContext", context) if getattr(context, "stores_output", False) else None
 
 
 def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlContext | None:
-    """Who has the frontier kept by the master, or elsewhere; `None` when it is kept here."""
+    """Return the context if the master or a server keeps the frontier; `None` if this node does."""
     own = any(not spec.url.startswith(FLEET) for spec in parameters.sinks)
     if parameters.frontier in ELSEWHERE:
         if own:
@@ -377,9 +381,9 @@ def _others(shared: Frontier | None, sink: str) -> Callable[[], Awaitable[tuple[
 async def _frontier(
     parameters: CrawlParameters, folder: Path, keeper: CrawlContext | None
 ) -> AsyncIterator[tuple[Frontier, Mapping[str, Any], CrawlContext | None]]:
-    """The open frontier, with the receipts of the attempt that this one goes on from, and who keeps
-    it, if not this node. They are known before anything goes out: the first segment names the runs
-    that it goes on from."""
+    """Open the frontier, with the receipts of the attempt that this one continues, and the context
+    if another place keeps it. The receipts are needed before any output is sent: the first segment
+    names the runs that it continues."""
     frontier: Frontier | None = None
     receipts: Mapping[str, Any] = {}
     if keeper is not None and (placed := await where(keeper)).url:
@@ -408,8 +412,8 @@ async def _frontier(
 async def _tell(
     crawl: CrawlRun, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
 ) -> None:
-    """Let people know how far it has got, until cancelled. What fails is logged and tried again:
-    the crawl goes on, and the next figures may be had."""
+    """Report the progress of a crawl until cancelled. Failures are logged and tried again while the
+    crawl goes on."""
     trouble = ""
     while True:
         await asyncio.sleep(TELL_EVERY_S)
@@ -451,7 +455,7 @@ async def _tell_once(
 
 
 def _orders(crawl: CrawlRun, reins: Reins) -> OrderHandler:
-    """What the crawl does when people say so."""
+    """Return the handler of a user's commands to the crawl."""
 
     async def obey(name: str, arguments: Mapping[str, Any]) -> Any:
         match name:

@@ -116,7 +116,7 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after the alert fires before its first notice, so that one notice covers several
     subjects."""
     repeat_s: float = 14_400.0
-    """While it fires, they are told again after so long."""
+    """Seconds after which the notice is repeated while the alert fires."""
     description: str = ""
     cause: str = ""
     """Name of the user or token that created or changed the rule last, with the action."""

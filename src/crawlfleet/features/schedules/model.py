@@ -30,7 +30,7 @@ class ScheduleStatus(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a due instant."""
+    """The result of a due instant."""
 
     STARTED = "started"
     QUEUED = "queued"
@@ -58,7 +58,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     cron: str | None = None
     every_s: float | None = None
-    """One of the two is set."""
+    """Interval in seconds; a rule sets `cron` or `every_s`."""
     time_zone: str = UTC_NAME
     start_at: float | None = None
     """The first instant that may be due; intervals are counted from it."""
@@ -103,7 +103,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     project_id: str
     due_at: float
     at: float
-    """When it was dealt with."""
+    """Time at which the due instant was handled."""
     outcome: Outcome
     edition: int = 1
     origin: Origin = Origin.RULE
@@ -114,7 +114,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     count: int = 1
     """Number of due instants that this firing covers; `due_at` is the last of them."""
     first_due_at: float | None = None
-    """The first of them, where there are several."""
+    """First due instant that the firing covers, if it covers several."""
     reason: str = ""
     version: int = 1
 

@@ -252,7 +252,7 @@ class Webhooks:
 
 
 def _trial(webhook: Webhook, event: Event) -> Delivery:
-    """Return the test event for a webhook, and a made-up task if its format needs one."""
+    """Return the test delivery for a webhook, about a made-up task if its format needs one."""
     task = None
     if webhook.format in webhooks.OF_TASKS:
         task = Task(

@@ -1,4 +1,4 @@
-"""Work that depends on other work: the document that people write, and its runs.
+"""Workflows: documents of steps that depend on each other, and their runs.
 
 A *workflow* is a named document of *steps*, in versions. A *run* is one execution of a version. A
 step is done by one task, or, with `for_each`, by one for each element of a list: its *instances*.
@@ -25,9 +25,9 @@ class On(StrEnum):
 
     SUCCESS = "success"
     FAILURE = "failure"
-    """It failed, and was not only skipped."""
+    """The step failed; a skipped one does not count."""
     ALWAYS = "always"
-    """It has ended, however."""
+    """The step has ended, in any state."""
 
 
 class Kind(StrEnum):
@@ -136,11 +136,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float
     description: str = ""
     latest: int = 1
-    """The number of its newest version."""
+    """Number of the newest version."""
     steps: int = 0
-    """How many its newest version has."""
+    """Number of steps in the newest version."""
     digest: str = ""
-    """Of its newest document."""
+    """SHA-256 digest of the newest document."""
     version: int = 1
 
 
@@ -172,7 +172,7 @@ class StepStatus(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
     HELD = "held"
-    """Its tasks have completed, and somebody has to accept what they found."""
+    """The tasks of the step have completed, and a user has to accept their items."""
     COMPLETED = "completed"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -191,31 +191,31 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str
     workflow_id: str
     name: str
-    """Of the workflow."""
+    """Name of the workflow."""
     number: int
-    """Which version of it."""
+    """Number of the workflow's version that is executed."""
     created_at: float
     updated_at: float
     status: RunStatus = RunStatus.RUNNING
     ended_at: float | None = None
     parameters: msgspec.Raw = EMPTY_OBJECT
     steps: int = 0
-    """How many there are."""
+    """Number of steps in the run."""
     counts: dict[str, int] = {}
-    """When it has ended: how many steps are in which state."""
+    """Number of steps by state, once the run has ended."""
     attempt: int = 1
-    """Grows when it is run again."""
+    """Number of the attempt; it grows each time the run is repeated."""
     cause: str = ""
-    """Who started it, or last brought it into its state."""
+    """User or process that started the run, or brought it into its state."""
     error: str = ""
     idempotency_key: str | None = None
     callback: Callback | None = None
-    """Who is told of it."""
+    """Call-back that reports the run to its submitter; `None` if there is none."""
     version: int = 1
 
 
 class RunStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How a step of a run stands. One that waits need not be there."""
+    """The state of a step of a run. A waiting step may have no row."""
 
     id: str
     run_id: str
@@ -224,19 +224,19 @@ class RunStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     updated_at: float
     attempt: int = 1
     count: int = 0
-    """How many instances were begun."""
+    """Number of instances that were started."""
     started_at: float | None = None
     ended_at: float | None = None
     reason: str = ""
-    """Why it failed, was skipped or was cancelled."""
+    """Reason why the step failed, was skipped or was cancelled."""
     version: int = 1
 
 
 def step_row_id(run_id: str, step: str) -> str:
-    """The one name of a step of a run."""
+    """Return the id of the row of a step in a run."""
     return f"{run_id}.{step}"
 
 
 def version_row_id(workflow_id: str, number: int) -> str:
-    """The one name of a version of a workflow; they sort by number."""
+    """Return the id of the row of a workflow's version; these ids sort by number."""
     return f"{workflow_id}.{number:08}"

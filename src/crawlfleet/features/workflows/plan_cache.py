@@ -11,13 +11,13 @@ from crawlfleet.features.workflows.table import WORKFLOW_VERSIONS
 from crawlfleet.ports.store import Store
 
 KEPT_STEPS: Final = 100_000
-"""Of all plans in memory."""
+"""Maximum number of steps of all plans in memory."""
 LARGE_BYTES: Final = 50_000
-"""To read such a document takes long enough to let others do something meanwhile."""
+"""Documents of this size or more are parsed in a thread, so that the event loop is not blocked."""
 
 
 class PlanCache:
-    """The plan of each version of a workflow that somebody asks for."""
+    """A cache of the plans of workflow versions, least recently used first out."""
 
     def __init__(self, *, store: Store) -> None:
         self._store = store

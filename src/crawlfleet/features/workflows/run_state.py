@@ -1,4 +1,4 @@
-"""A run as the master that leads holds it: where its steps stand, and which tasks have ended."""
+"""A live run in the memory of the leading master: the states of its steps and of their tasks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -18,9 +18,9 @@ from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.ports.store import Store
 
 MAX_READ: Final = 64_000_000
-"""Bytes of the results that a step needs."""
+"""Maximum size in bytes of the results that a step needs."""
 READ_BATCH: Final = 64
-"""Tasks: each may have a result of a megabyte."""
+"""Number of tasks that are read at once: each may have a result of a megabyte."""
 _AS_STEP: Final = {
     TaskStatus.COMPLETED: StepStatus.COMPLETED,
     TaskStatus.FAILED: StepStatus.FAILED,
@@ -30,14 +30,15 @@ _AS_STEP: Final = {
 
 
 class _Result(msgspec.Struct):
-    """What later steps may want of a task's result."""
+    """The parts of a task's result that later steps can read."""
 
     data: Any = None
     metrics: dict[str, float] = {}
 
 
 def _read_result(result: msgspec.Raw) -> _Result | str:
-    """The result of a task, or why it cannot be read: a worker may send any JSON."""
+    """Return the result of a task, or the reason why it cannot be read: a worker may send any
+    JSON."""
     if is_too_deep(bytes(result), MAX_MESSAGE_NESTING):
         return "it is nested too deep"
     try:
@@ -47,7 +48,7 @@ def _read_result(result: msgspec.Raw) -> _Result | str:
 
 
 class RunState:
-    """The state of one run, and what is about to be written of it."""
+    """The state of one live run, and its changes that are not written yet."""
 
     def __init__(self, run: Run, plan: WorkflowPlan, rows: Iterable[RunStep]) -> None:
         self.run = run
@@ -55,7 +56,7 @@ class RunState:
         self.rows = {plan.places[row.step]: row for row in rows}
         self.course = RunProgress(plan, {place: row.status for place, row in self.rows.items()})
         self._ids: dict[int, dict[str, int]] = {}
-        """Of the steps that run: the ids of their tasks."""
+        """Task ids of each running step, with the index of their instance."""
         self._ended: dict[int, dict[int, TaskStatus]] = {}
         for place, row in self.rows.items():
             if row.status in (StepStatus.RUNNING, StepStatus.HELD):
@@ -84,20 +85,21 @@ class RunState:
 
     @property
     def running(self) -> list[int]:
-        """The steps that have begun and not ended."""
+        """Return the places of the steps that have begun and not ended."""
         return [*self._ids]
 
     @property
     def weight(self) -> int:
-        """How many tasks are waiting to be written."""
+        """Return the number of rows of tasks and steps that are not written yet."""
         return len(self._tasks) + len(self._steps)
 
     def ids(self, place: int) -> list[str]:
-        """The tasks of a step that runs."""
+        """Return the ids of the tasks of a running step."""
         return [*self._ids[place]]
 
     def hear(self, event: Event) -> int | None:
-        """Take an event of one of its tasks; the step that may have ended by it."""
+        """Take an event of one of the run's tasks; return the step whose last instance it ended, or
+        `None`."""
         place = self.plan.places.get(event.details["step"])
         index = self._ids.get(-1 if place is None else place, {}).get(event.subject)
         if place is None or index is None or event.to_state is None:
@@ -110,11 +112,12 @@ class RunState:
         return place if self.is_over(place) else None
 
     def is_over(self, place: int) -> bool:
-        """Whether all instances of a step that runs have ended, as far as was heard."""
+        """Return true if all instances of a running step have ended, as far as events were
+        received."""
         return len(self._ended[place]) == len(self._ids[place])
 
     def see(self, place: int, states: Mapping[str, TaskStatus]) -> None:
-        """Take the store's word for the tasks of a step; one that is gone can only have failed."""
+        """Take the states of a step's tasks from the store; a missing task counts as failed."""
         self._ended[place] = {
             at: states.get(id, TaskStatus.FAILED)
             for id, at in self._ids[place].items()
@@ -122,30 +125,30 @@ class RunState:
         }
 
     def undone(self, place: int) -> list[str]:
-        """Some tasks of a step that did not complete."""
+        """Return the ids of some tasks of a step that did not complete."""
         ids = self.ids(place)
         bad = [at for at, each in self._ended[place].items() if each is not TaskStatus.COMPLETED]
         return [ids[at] for at in sorted(bad)[: runs.MAX_NAMED]]
 
     def is_measured(self, place: int) -> bool:
-        """Whether somebody may have to accept what a step found before it has ended."""
+        """Return true if a user may have to accept the step's items before it ends."""
         expected = self.plan.steps[place].step.expectations
         return expected is not None and expected.on_drift is OnDrift.HOLD
 
     def hold(self, place: int, reason: str, now: float) -> None:
-        """A step is over, and has to be accepted."""
+        """Hold a step whose tasks have ended until a user accepts its items."""
         row = self.rows[place]
         if row.status is not StepStatus.HELD or row.reason != reason:
             self._put(place, StepStatus.HELD, now, reason=reason)
 
     def reject(self, place: int, reason: str, now: float) -> None:
-        """A step has failed by what somebody said of it."""
+        """Fail a step whose items a user has rejected."""
         del self._ids[place], self._ended[place]
         self._put(place, StepStatus.FAILED, now, reason=reason)
         self.course.settle(place, StepStatus.FAILED)
 
     def settle(self, place: int, reasons: list[str], now: float) -> None:
-        """A step that is over has ended."""
+        """End a step from the states of its instances."""
         ended = self._ended.pop(place)
         del self._ids[place]
         bad = sum(each is not TaskStatus.COMPLETED for each in ended.values())
@@ -159,7 +162,7 @@ class RunState:
     def begin(
         self, step: PlannedStep, drafts: list[Change], status: StepStatus, now: float
     ) -> None:
-        """A step begins with these tasks; or it has ended with none."""
+        """Start a step with the tasks of these drafts; a step without any has ended."""
         self._put(step.place, status, now, count=len(drafts))
         for draft in drafts:
             self._tasks += draft.tasks
@@ -169,7 +172,7 @@ class RunState:
             self._watch(step.place, self.rows[step.place])
 
     def end_unbegun(self, step: PlannedStep, status: StepStatus, reason: str, now: float) -> None:
-        """A step is skipped, or cannot begin."""
+        """End a step that is skipped or cannot begin."""
         self._put(step.place, status, now, reason=reason)
 
     def _put(
@@ -194,7 +197,7 @@ class RunState:
         return self.rows.get(place)
 
     def end(self, status: RunStatus, now: float) -> None:
-        """The run has ended."""
+        """End the run."""
         fields = runs.ended_fields(self.plan, self.rows, status)
         self.run, event = runs.moved_run(
             self.run, status, now=now, cause="its steps have ended", **fields
@@ -202,7 +205,8 @@ class RunState:
         self._events.append(event)
 
     def take_change(self, now: float) -> Change | None:
-        """All that is to be written, as one change under the run's own version."""
+        """Return all unwritten rows as one change under the run's own version; `None` if there are
+        none."""
         if not self._steps and self.run.ended_at is None:
             return None
         if self.run.ended_at is None:
@@ -219,7 +223,8 @@ class RunState:
         return change
 
     async def scope(self, step: PlannedStep, store: Store) -> ExpressionScope | str:
-        """What the expressions of a step may speak of; or why they cannot."""
+        """Return the scope of a step's expressions, with the results that they need; or the reason
+        why these cannot be read."""
         for place in step.read:
             if place not in self._values and (refused := await self._load(place, store)):
                 return refused
@@ -244,7 +249,7 @@ class RunState:
         )
 
     async def _load(self, place: int, store: Store) -> str:
-        """Read the results of a step; why that cannot be, or nothing."""
+        """Read the results of a step; return the reason if that fails, or an empty text."""
         name = self.plan.steps[place].name
         row = self.rows.get(place)
         ids = runs.instance_ids(self.run, row) if row else []

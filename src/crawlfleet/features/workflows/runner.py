@@ -41,23 +41,24 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 STEPS_BATCH: Final = 200
 MAX_CHANGE_WEIGHT: Final = 2_000
-"""Rows in one commit; a single step may have more."""
+"""Number of rows after which a commit is made; a single step may have more."""
 RUNS_BATCH: Final = 100
 STATES_BATCH: Final = 5_000
 KEPT: Final = 200
-"""Runs in memory."""
+"""Maximum number of runs in memory."""
 BREATHE_EVERY: Final = 200
 _STEERED: Final = frozenset({f"run.{status}" for status in LIVE_RUN})
 _DECIDED: Final = frozenset({f"task.{Said.ACCEPTED}", f"task.{Said.REJECTED}"})
-"""What somebody said of a task that was held."""
+"""Kinds of events about a user's decision on a held task."""
 
 
 _OF_VALUES: Final = (ArithmeticError, RecursionError, TypeError, ValueError)
-"""What computing with values that nobody foresaw may raise: the step's failure, not the fleet's."""
+"""Exceptions that unforeseen values may raise in expressions: they fail the step, not the
+master."""
 
 
 class _Outdated(Exception):
-    """Somebody else has changed the run."""
+    """Raised when the run was changed by another writer."""
 
 
 class WorkflowRunner:
@@ -201,8 +202,8 @@ class WorkflowRunner:
             live.settle(place, reasons, now)
 
     async def _hold(self, live: RunState, places: Sequence[int], now: float) -> set[int]:
-        """Those of the completed steps that do not simply end: somebody has to accept what they
-        found, or has rejected it. In a run that is being cancelled nobody is waited for."""
+        """Hold or fail completed steps whose items a user has to accept or has rejected; return
+        these. A run that is being cancelled waits for nobody."""
         measured = [place for place in places if live.is_measured(place)]
         if not measured or live.run.status is RunStatus.CANCELLING:
             return set()
@@ -220,8 +221,8 @@ class WorkflowRunner:
         return concerned
 
     async def _standing(self, ids: Sequence[str], *, was_held: bool) -> Held | Rejected | None:
-        """What holds a completed step. Whole runs are only read of the tasks that are named: a
-        step may have thousands."""
+        """Return the reason why a completed step is held or rejected; `None` if it may end. Only
+        tasks that the reason names are read in full: a step may have thousands."""
         said: dict[str, Said] = {}
         for first in range(0, len(ids), STATES_BATCH):
             said |= dict(
@@ -240,7 +241,7 @@ class WorkflowRunner:
         return Held(GONE) if was_held and is_gone else None
 
     async def _go_on(self, live: RunState, intake: QuotaIntake) -> None:
-        """Decide on all steps that nothing holds up any more, and begin them."""
+        """Decide about all ready steps, and begin them."""
         while steps := live.course.ready(STEPS_BATCH):
             for step in steps:
                 await self._decide(live, step, intake)
@@ -270,7 +271,8 @@ class WorkflowRunner:
     async def _judged(
         self, live: RunState, step: PlannedStep, intake: QuotaIntake
     ) -> tuple[StepDecision, list[Change]] | str:
-        """What becomes of a step, with what makes its tasks; or why it fails."""
+        """Decide about a step; return the decision with the drafts of its tasks, or the reason why
+        the step fails."""
         scope = (
             ExpressionScope() if live.course.unmet(step) else await live.scope(step, self._store)
         )
@@ -285,7 +287,7 @@ class WorkflowRunner:
     async def _drafts(
         self, live: RunState, decision: StepDecision, intake: QuotaIntake
     ) -> list[Change] | str:
-        """The changes that make the tasks of a step; or why one is not accepted."""
+        """Return the drafts of a step's tasks; or the reason why one is not accepted."""
         assert isinstance(decision.verdict, StartStep)
         step, run = decision.step, live.run
         before = live.rows.get(step.place)
@@ -314,7 +316,7 @@ class WorkflowRunner:
         return drafts
 
     async def _stop(self, live: RunState) -> None:
-        """Cancel what a run has at work."""
+        """Cancel the tasks of a run that have not ended."""
         ids = [id for place in live.running for id in live.ids(place)]
         states: dict[str, TaskStatus] = await self._store.task_states(ids) if ids else {}
         alive = [id for id in ids if states.get(id, TaskStatus.FAILED) not in TERMINAL]

@@ -55,26 +55,27 @@ from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 
 LOOK_EVERY_S: Final = 0.25
-"""How often one who waits for the end of a run looks."""
+"""Interval at which a caller that waits for the end of a run reads its state."""
 MAX_CHOSEN: Final = 100
 MAX_COUNTED: Final = 20_000
-"""Instances that one look at the steps of a run asks for."""
+"""Maximum number of instances whose states are read to count those of a run."""
 STATES_BATCH: Final = 5_000
 
 
 class InstanceCounts(NamedTuple):
-    """How many instances of a step have ended."""
+    """Numbers of a step's instances that have ended."""
 
     done: int
-    """Completed."""
+    """Number of instances that completed."""
     undone: int
-    """Otherwise."""
+    """Number of instances that failed, timed out or were cancelled."""
 
 
 async def count_instances(
     store: Store, run: Run, rows: Iterable[RunStep]
 ) -> dict[str, InstanceCounts]:
-    """By step; those of steps beyond the first `MAX_COUNTED` instances are left out."""
+    """Return the ended instances by step. Steps beyond the first `MAX_COUNTED` instances are left
+    out."""
     found: dict[str, InstanceCounts] = {}
     wanted: dict[str, list[str]] = {}
     room = MAX_COUNTED
@@ -205,7 +206,7 @@ class Workflows:
     async def versions(
         self, workflow_id: str, *, below: int | None, limit: int
     ) -> list[WorkflowVersion]:
-        """Its versions without their documents, the newest first."""
+        """Return the versions of a workflow without their documents, the newest first."""
         await self.get(workflow_id)
         return await self._store.find(versions_of(workflow_id, before=below, limit=limit))
 
@@ -310,7 +311,7 @@ class Workflows:
         return await self._store.find(find_runs(filter, after=after, limit=limit))
 
     async def standing(self, run: Run) -> tuple[WorkflowPlan, dict[int, RunStep]]:
-        """The plan of a run, and how its steps stand, by their places."""
+        """Return the plan of a run, and the rows of its steps by place."""
         plan = await self._plans.get(run.workflow_id, run.number)
         if plan is None:
             raise NotFound("version", f"{run.workflow_id} version {run.number}")
@@ -318,11 +319,12 @@ class Workflows:
         return plan, {plan.places[row.step]: row for row in rows}
 
     async def count_instances(self, run: Run, rows: Iterable[RunStep]) -> dict[str, InstanceCounts]:
-        """By step, how many of its instances have ended; not for steps with too many."""
+        """Return the ended instances by step; steps with too many instances are left out."""
         return await count_instances(self._store, run, rows)
 
     async def cancel(self, run_id: str, *, by: str, if_version: int | None = None) -> Run:
-        """Begin no more steps of a run, and stop those at work; one that has ended is left."""
+        """Cancel a run: begin no more steps, and stop those at work. A cancelled run is returned as
+        it is; raises `Conflict` for one that has ended otherwise."""
 
         async def decide() -> tuple[Run, Change | None]:
             run = await self.run(run_id)
@@ -341,7 +343,7 @@ class Workflows:
     async def rerun(
         self, run_id: str, chosen: tuple[str, ...] = (), *, by: str, if_version: int | None = None
     ) -> Run:
-        """Let a run that has ended go on: from the chosen steps, or from those that failed."""
+        """Continue an ended run: from the chosen steps, or from those that failed."""
         run = await self.run(run_id)
         if run.status in LIVE_RUN:
             raise Conflict(f"cannot run {run_id} again: it is {run.status}; cancel it, or wait")
@@ -359,8 +361,8 @@ class Workflows:
         return change.of(Run)[0]
 
     async def _is_rejected(self, plan: WorkflowPlan, place: int, ids: list[str]) -> bool:
-        """Whether a step failed by what it found, and has nothing that could be tried again: the
-        tasks completed, or all shards of one did, and would fail it once more."""
+        """Return true if a step failed by its items and has nothing to retry: its tasks or all
+        shards of one completed, and would fail it once more."""
         if plan.steps[place].step.expectations is None:
             return False
         said = dict(await self._store.values(measured_runs_of(ids), "task_id", "decision"))
@@ -372,11 +374,11 @@ class Workflows:
     async def _with_tasks(
         self, run: Run, plan: WorkflowPlan, rows: dict[int, RunStep], what: runs.RerunPlan
     ) -> runs.RerunPlan:
-        """Send the tasks of steps that did not complete back to work, before their steps.
+        """Retry the tasks of steps that did not complete, before their steps change.
 
-        Whoever dies in between leaves tasks that run for nobody yet; the next try goes on with
-        them. Steps whose tasks were removed since, or whose items were rejected, are decided on
-        anew, with all after them.
+        A master that dies in between leaves retried tasks without a running step; the next call
+        continues with them. Steps whose tasks were removed since, or whose items were rejected, are
+        decided again, with all after them.
         """
         gone: set[int] = set()
         for place in what.retried:
@@ -401,7 +403,8 @@ class Workflows:
 
 
 def _wanted(document: WorkflowDocument) -> dict[str, TaskRequest]:
-    """What the steps ask for, by the first that asks for it."""
+    """Return task requests by the name of a step, one for each distinct set of cluster, bundle,
+    type and secrets."""
     seen: set[tuple[Any, ...]] = set()
     wanted: dict[str, TaskRequest] = {}
     for name in document.steps:
@@ -433,7 +436,7 @@ def _field(step: str, problem: FieldProblem) -> str:
 def given_problems(
     plan: WorkflowPlan, parameters: Mapping[str, Any], raw: bytes, within: str = "parameters"
 ) -> list[FieldProblem]:
-    """What is wrong with the parameters of a run, which are `raw` as JSON."""
+    """Return the problems of the parameters of a run; `raw` is their JSON."""
     found = validation.given_problems(plan.document.parameters, dict(parameters), within)
     return [*found, *_too_large(raw, within)]
 

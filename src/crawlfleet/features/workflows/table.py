@@ -112,7 +112,7 @@ def versions_of(workflow_id: str, *, before: int | None, limit: int) -> Query[Wo
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list; `None` does not restrict."""
+    """Filter for a list of runs; `None` does not restrict."""
 
     project_id: str | None = None
     workflow_id: str | None = None
@@ -147,6 +147,6 @@ def ended_runs(*, before: float, limit: int) -> Query[Run]:
 
 
 def steps_of(run_id: str) -> Query[RunStep]:
-    """How the steps of a run stand, in order of id; those that wait may be missing. They are found
-    by their ids, which begin with that of the run: they have no index."""
+    """Rows of the steps of a run, in order of id; waiting steps may have none. They are found by
+    their ids, which begin with that of the run, so no index is needed."""
     return RUN_STEPS.where(*within("id", f"{run_id}."))

@@ -1,4 +1,5 @@
-"""Decides what follows when a step of a run has ended: what begins, what is skipped, how it ends.
+"""Decides what follows when a step of a run has ended: which steps begin or are skipped, and how
+the run ends.
 
 No clock, no store: steps that have ended come in, decisions come out, and the same come out for the
 same. A step is decided on once, when the last of those it waits for has ended. What that costs
@@ -27,9 +28,9 @@ from crawlfleet.features.workflows.rules.language.template import IN_A_SINK, Roo
 from crawlfleet.features.workflows.rules.plan import PlannedStep, WorkflowPlan
 
 MAX_BYTES: Final = 64_000_000
-"""Of the parameters of all instances of a step."""
+"""Maximum size of the parameters of all instances of a step together."""
 WORK_OF_INSTANCE: Final = 30
-"""What each instance adds to what a step may spend: some fields of its own."""
+"""Work that each instance adds to the limit of its step, enough to read some fields of its own."""
 _MEETS: Final = {
     On.SUCCESS: frozenset({StepStatus.COMPLETED}),
     On.FAILURE: frozenset({StepStatus.FAILED}),
@@ -44,13 +45,13 @@ class StartStep(msgspec.Struct, frozen=True):
 
 
 class SkipStep(msgspec.Struct, frozen=True):
-    """Nothing is done for it."""
+    """The step is skipped."""
 
     reason: str
 
 
 class FailStep(msgspec.Struct, frozen=True):
-    """It cannot begin."""
+    """The step fails before it begins."""
 
     reason: str
 
@@ -59,14 +60,14 @@ Verdict = StartStep | SkipStep | FailStep
 
 
 class StepDecision(msgspec.Struct, frozen=True):
-    """What becomes of a step that nothing holds up any more."""
+    """The decision about a step whose dependencies have ended."""
 
     step: PlannedStep
     verdict: Verdict
 
     @property
     def status(self) -> StepStatus:
-        """The state that the step has from now on."""
+        """Return the new state of the step."""
         match self.verdict:
             case StartStep(parameters=()):
                 return StepStatus.COMPLETED
@@ -79,10 +80,11 @@ class StepDecision(msgspec.Struct, frozen=True):
 
 
 class RunProgress:
-    """How far a run has come. One caller feeds it, and asks it what to do."""
+    """The progress of a run: the states of its steps, and those that are ready for a decision. One
+    caller reports ends and asks for decisions."""
 
     def __init__(self, plan: WorkflowPlan, statuses: Mapping[int, StepStatus] = {}) -> None:
-        """`statuses` are those of the steps that do not wait."""
+        """Set up the progress. `statuses` has the states of steps that do not wait."""
         self.plan = plan
         self._statuses = [statuses.get(step.place, StepStatus.WAITING) for step in plan.steps]
         self._pending = [
@@ -100,22 +102,24 @@ class RunProgress:
             self._count(step, status)
 
     def status(self, place: int) -> StepStatus:
-        """How a step stands."""
+        """Return the state of a step."""
         return self._statuses[place]
 
     def settle(self, place: int, status: StepStatus) -> None:
-        """A step that was begun has ended."""
+        """Record that a started step has ended, and make those ready that waited for it."""
         if self._statuses[place] in SETTLED:
             return
         self._put(place, status)
 
     def ready(self, most: int) -> list[PlannedStep]:
-        """Some of the steps that are to be decided on; none when there is none."""
+        """Return up to `most` ready steps and remove them from the queue; empty if there are
+        none."""
         count = min(most, len(self._ready))
         return [self.plan.steps[self._ready.popleft()] for _ in range(count)]
 
     def unmet(self, step: PlannedStep) -> str | None:
-        """Why a step is skipped for what became of those before it."""
+        """Return the reason why a step is skipped after the ends of its dependencies; `None` if
+        they are met."""
         for before, on in step.dependencies:
             status = self._statuses[before]
             if status not in _MEETS[on]:
@@ -123,7 +127,8 @@ class RunProgress:
         return None
 
     def decide(self, step: PlannedStep, scope: ExpressionScope) -> StepDecision:
-        """What becomes of a step, by the values of those that it speaks of."""
+        """Decide about a ready step from the values of the steps it names, and record its new
+        state."""
         reason = self.unmet(step)
         verdict = judge(step, scope) if reason is None else SkipStep(reason)
         decision = StepDecision(step, verdict)
@@ -131,7 +136,7 @@ class RunProgress:
         return decision
 
     def outcome(self) -> RunStatus | None:
-        """How the run has ended, if it has."""
+        """Return the final state of the run; `None` while steps are left."""
         if self._left:
             return None
         if self._spoilt[StepStatus.FAILED]:
@@ -156,7 +161,7 @@ class RunProgress:
 
 
 def judge(step: PlannedStep, scope: ExpressionScope) -> Verdict:
-    """What becomes of a step whose dependencies are met."""
+    """Decide about a step whose dependencies are met: start, skip or fail it."""
     try:
         if step.when is not None:
             wanted = evaluate(step.when, scope)
@@ -187,7 +192,8 @@ def _items(source: Any, scope: ExpressionScope) -> list[Any]:
 
 
 def _scopes(items: list[Any], scope: ExpressionScope) -> Iterable[ExpressionScope]:
-    """The same scope for each, since they share what may be spent."""
+    """Yield the scope for each instance. It is one object, so that all instances share the work
+    limit."""
     outside = scope.roots
     for index, item in enumerate(items):
         scope.left += WORK_OF_INSTANCE

@@ -1,4 +1,4 @@
-"""A document made ready to be run: who waits for whom, and which results each step needs.
+"""Plans of workflow documents: the dependencies of each step, and the results that it needs.
 
 Steps are numbered by their place in the document. A plan is made once for each version of a
 workflow, in time that grows with its steps and dependencies, and serves all of its runs.
@@ -25,12 +25,12 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     dependents: tuple[int, ...]
     when: Expression | None
     items: Expression | Template | None
-    """Of `for_each`."""
+    """Parsed `for_each` of the step."""
     parameters: Template
     spoken_of: frozenset[int]
-    """The steps that its expressions name."""
+    """Places of the steps that the expressions name."""
     read: frozenset[int]
-    """Those of them whose results have to be read."""
+    """Places of the named steps whose results have to be read."""
 
 
 class WorkflowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class WorkflowPlan(msgspec.Struct, frozen=True, kw_only=True):
     places: Mapping[str, int]
 
     def downstream(self, places: set[int]) -> set[int]:
-        """These steps and all that follow them."""
+        """Return these steps and all that follow them."""
         found = {*places}
         stack = [*places]
         while stack:
@@ -59,7 +59,7 @@ class ExpressionParts(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Template
 
     def nodes(self) -> list[tuple[str, Expression]]:
-        """All of them, each with its path within the step."""
+        """Return the expressions, each with its path within the step."""
         found = [*self.parameters.nodes]
         if self.when is not None:
             found.append(("when", self.when))
@@ -114,7 +114,7 @@ def plan_of(document: WorkflowDocument) -> WorkflowPlan:
 
 
 def dependencies_of(step: Step, places: Mapping[str, int]) -> tuple[tuple[int, On], ...]:
-    """The places of the steps before, with what must have become of them."""
+    """Return the places of the steps that a step depends on, each with the required end."""
     return tuple(
         (places[each], On.SUCCESS) if isinstance(each, str) else (places[each.step], each.on)
         for each in step.depends_on

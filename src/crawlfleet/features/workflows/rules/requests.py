@@ -1,4 +1,4 @@
-"""The tasks of steps: what is submitted for an instance, and under which id."""
+"""Task requests of steps, and the ids of their tasks."""
 
 import hashlib
 from typing import Any, Final
@@ -17,7 +17,7 @@ _OPTIONS: Final = TaskOptions.__struct_fields__
 def request_of(
     document: WorkflowDocument, name: str, parameters: msgspec.Raw, index: int | None = None
 ) -> TaskRequest:
-    """What is submitted for the step of that name: its own options before those of the document.
+    """Return the task request of a step. Options of the step come before the document's defaults.
 
     `index` is which of its instances it is for, if it has several.
     """
@@ -39,10 +39,11 @@ def request_of(
 
 
 def task_id(ref: StepRef, run_created_at: float) -> str:
-    """The one id that the task of an instance can have: whoever makes it twice is refused.
+    """Return the id of an instance's task. It follows from the run, step, attempt and index, so a
+    second attempt to create the task is refused.
 
-    Like every other id it begins with an instant, here that of the run, and cannot be guessed by
-    somebody who does not know the run's.
+    Like every other id it begins with an instant, here that of the run, and cannot be guessed
+    without knowing the run's id.
     """
     named = f"{ref.run_id}/{ref.step}/{ref.attempt}/{ref.index}".encode()
     number = int.from_bytes(hashlib.blake2b(named, digest_size=10).digest(), "big")

@@ -130,7 +130,7 @@ def new_run(
 
 
 def run_event(run: Run, before: RunStatus | None, now: float, cause: str) -> Event:
-    """What tells of a run's new state."""
+    """Return the event about a run's new state."""
     return Event(
         kind=f"run.{run.status}",
         subject=run.id,
@@ -146,12 +146,12 @@ def run_event(run: Run, before: RunStatus | None, now: float, cause: str) -> Eve
 
 
 def _with_callback(run: Run, details: dict[str, Any]) -> dict[str, Any]:
-    """So that whoever tells of the run need not look up every one."""
+    """Add the run's call-back to event details, so that webhooks need not read every run."""
     return details if run.callback is None else {**details, "callback": run.callback.webhook_id}
 
 
 def step_event(run: Run, row: RunStep) -> Event:
-    """What tells of a step's new state; its subject is the run."""
+    """Return the event about a step's new state; its subject is the run."""
     details: dict[str, Any] = {"step": row.step, "attempt": row.attempt, "count": row.count}
     return Event(
         kind=f"step.{row.status}",
@@ -173,7 +173,7 @@ def step_row(
     count: int = 0,
     reason: str = "",
 ) -> RunStep:
-    """The row of a step in its new state."""
+    """Return the row of a step in its new state."""
     is_new = before is None or before.status is StepStatus.WAITING
     return RunStep(
         id=step_row_id(run.id, step),
@@ -210,7 +210,7 @@ def moved_run(
 def ended_fields(
     plan: WorkflowPlan, rows: Mapping[int, RunStep], status: RunStatus
 ) -> dict[str, Any]:
-    """What is kept of how the steps of a run have ended."""
+    """Return the fields of an ended run: its steps counted by state, and an error text."""
     states = Counter(
         str(rows[step.place].status) if step.place in rows else str(StepStatus.WAITING)
         for step in plan.steps
@@ -245,7 +245,7 @@ def _instance_id(run: Run, row: RunStep, index: int) -> str:
 
 
 def status_of(statuses: Iterable[StepStatus]) -> StepStatus:
-    """What a step has come to by its instances."""
+    """Return the final state of a step from those of its instances."""
     found = {*statuses}
     for status in (StepStatus.FAILED, StepStatus.CANCELLED):
         if status in found:
@@ -254,16 +254,17 @@ def status_of(statuses: Iterable[StepStatus]) -> StepStatus:
 
 
 class RerunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done again in a run that has ended."""
+    """The steps to repeat in a run that has ended."""
 
     retried: tuple[int, ...] = ()
-    """Steps that go on with the tasks they have: only what did not complete is done again."""
+    """Places of steps that keep their tasks: only tasks that did not complete are retried."""
     renewed: tuple[int, ...] = ()
-    """Steps that are decided on anew, with new tasks."""
+    """Places of steps that are decided again, with new tasks."""
 
 
 def again(plan: WorkflowPlan, rows: Mapping[int, RunStep], chosen: Sequence[int]) -> RerunPlan:
-    """What to do again: the chosen steps and all after them, or what failed and all after it."""
+    """Return the steps to repeat: the chosen ones and all after them, or those that failed and all
+    after them."""
     if chosen:
         return RerunPlan(renewed=tuple(sorted(plan.downstream({*chosen}))))
     undone = {place for place, row in rows.items() if row.status in UNDONE}
@@ -324,13 +325,13 @@ def rerun(
 
 
 def counted(run: Run, plan: WorkflowPlan, rows: Mapping[int, RunStep]) -> dict[str, int]:
-    """How many steps of a run are in which state."""
+    """Return the number of steps of a run by state."""
     return dict(Counter(status_in(run, rows.get(step.place)) for step in plan.steps))
 
 
 def status_in(run: Run, row: RunStep | None) -> str:
-    """The state of a step. One that was never begun in a run that was cancelled was cancelled,
-    too."""
+    """Return the state of a step. A step that never began in a cancelled run counts as
+    cancelled."""
     status = StepStatus.WAITING if row is None else row.status
     if status is StepStatus.WAITING and run.status not in LIVE_RUN:
         assert run.status is RunStatus.CANCELLED

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow before it runs: cycles, unknown steps, kinds that do not fit.
+"""Validation of a workflow before it runs: cycles, unknown steps, kinds that do not fit.
 
 Everything at once, each with the path to its field and what to write instead. What depends on
 results is found when the step begins, and makes that step fail with the same words.
@@ -39,20 +39,20 @@ from crawlfleet.features.workflows.rules.plan import ExpressionParts, parts_of
 
 STEP_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 MAX_DEPENDENCIES: Final = 200_000
-"""In a whole document."""
+"""Maximum number of dependencies in a document."""
 MAX_EXPRESSIONS: Final = 50_000
-"""In a whole document: five for each of the most steps."""
+"""Maximum number of expressions in a document: five for each of the maximum number of steps."""
 DEEPEST: Final = 100
-"""Lists and objects within each other, in the values of a step."""
+"""Maximum nesting of lists and objects in the values of a step."""
 WORK: Final = 50_000
-"""For all constant expressions of a document together: what is beyond it shows when it runs."""
+"""Work limit for all constant expressions of a document; faults beyond it appear when it runs."""
 MAX_DESCRIPTION: Final = 2_000
 MAX_NAMED: Final = 8
-"""Of the steps of a cycle."""
+"""Maximum number of steps named in the problem of a cycle."""
 
 
 def problems_of(document: WorkflowDocument, rules: AdmissionRules) -> list[FieldProblem]:
-    """What is wrong with a document; an empty list means that it may run."""
+    """Return the problems of a document; an empty list means that it may run."""
     found = list(islice(chain(_names(document), _dependencies(document)), MAX_PROBLEMS))
     # What follows speaks of the steps before a step, which there are not in a circle.
     if found:
@@ -98,7 +98,7 @@ def _names(document: WorkflowDocument) -> Iterator[FieldProblem]:
 
 
 def fits(value: Any, kind: Kind) -> bool:
-    """Whether a value may be given for a parameter."""
+    """Return true if a value fits the kind of a parameter."""
     if kind is Kind.ANY:
         return True
     if kind is Kind.INTEGER:
@@ -182,7 +182,8 @@ def _cycle(document: WorkflowDocument) -> FieldProblem | None:
 
 
 def _too_large(document: WorkflowDocument) -> FieldProblem | None:
-    """What would take too long to read."""
+    """Return the problem of a document with too many expressions or too deep values; `None` if it
+    is fine."""
     count = 0
     for name, step in document.steps.items():
         count += step.when is not None
@@ -209,7 +210,8 @@ def _too_large(document: WorkflowDocument) -> FieldProblem | None:
 
 
 def _counted(value: Any) -> tuple[int, int]:
-    """How many expressions a value holds, and how deep it is as far as that may be."""
+    """Return the number of expressions in a value, and its depth; counting stops beyond
+    `DEEPEST`."""
     count, deepest = 0, 0
     stack = [(value, 1)]
     while stack and deepest <= DEEPEST:
@@ -245,7 +247,7 @@ def _steps(document: WorkflowDocument, rules: AdmissionRules) -> Iterator[FieldP
 
 
 def _where(step: Step, problem: BadExpression) -> str:
-    """Which field of a step has an expression that cannot be read."""
+    """Return the field of a step that has the faulty expression."""
     if isinstance(problem, BadTemplate):
         return problem.path
     try:
@@ -303,7 +305,8 @@ def _references(
 
 
 def _ancestry(document: WorkflowDocument) -> Callable[[str, str], bool]:
-    """Whether a step comes before another: by sets of bits, of which thousands are cheap."""
+    """Return a function that tells if one step comes before another. It uses bit sets, which are
+    cheap for thousands of steps."""
     places = {name: place for place, name in enumerate(document.steps)}
     above: dict[str, int] = {}
     for name in ordered(document):
@@ -317,7 +320,7 @@ def _ancestry(document: WorkflowDocument) -> Callable[[str, str], bool]:
 def _task(
     path: str, document: WorkflowDocument, name: str, parts: ExpressionParts, rules: AdmissionRules
 ) -> Iterator[FieldProblem]:
-    """What would be wrong with the step's task, as far as its values are known."""
+    """Yield the problems of the step's task, as far as its values are known."""
     step = document.steps[name]
     request = requests.request_of(document, name, _sample(parts.parameters))
     if parts.parameters.nodes:
@@ -341,7 +344,8 @@ def _sample(parameters: Template) -> msgspec.Raw:
 def _unknown(
     path: str, given: dict[str, Any], kind: type[msgspec.Struct]
 ) -> Iterator[FieldProblem]:
-    """Fields that the task type does not know, also where their values are not known yet."""
+    """Yield the fields that the task type does not know, also where their values are not known
+    yet."""
     if not kind.__struct_config__.forbid_unknown_fields:
         return
     known = kind.__struct_encode_fields__
@@ -364,7 +368,7 @@ def _told(path: str, problem: BadExpression) -> FieldProblem:
 def given_problems(
     declared: dict[str, Parameter], given: dict[str, Any], within: str = "parameters"
 ) -> Sequence[FieldProblem]:
-    """What is wrong with the parameters of a run."""
+    """Return the problems of the parameters of a run: unknown, missing, or of the wrong kind."""
     problems = []
     for name, value in given.items():
         parameter = declared.get(name)

@@ -26,7 +26,7 @@ from crawlfleet.features.workflows.rules.language.functions import (
 from crawlfleet.features.workflows.rules.language.syntax import BadExpression, Expression
 
 MAX_WORK: Final = 200_000
-"""For all expressions of one step together."""
+"""Maximum work of all expressions of one step together."""
 
 
 class Missing(BadExpression):
@@ -34,11 +34,11 @@ class Missing(BadExpression):
 
 
 class TooMuchWork(BadExpression):
-    """An expression that was given up: what it comes to is not known."""
+    """Raised when an expression exceeds the work limit; its value is unknown."""
 
 
 class StepValue(msgspec.Struct, frozen=True, kw_only=True):
-    """What expressions see of a step that has ended."""
+    """The fields of an ended step that expressions can read."""
 
     status: str
     count: int = 1
@@ -49,7 +49,7 @@ class StepValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpressionScope(msgspec.Struct, kw_only=True):
-    """What an expression may speak of, and how much work is left for it."""
+    """The values that an expression can read, and the work that is left for it."""
 
     steps: Mapping[str, StepValue] = {}
     roots: dict[str, Any] = {}
@@ -57,7 +57,7 @@ class ExpressionScope(msgspec.Struct, kw_only=True):
     left: int = MAX_WORK
 
     def charge(self, work: int) -> None:
-        """Count some work; raises `BadExpression` when it was enough."""
+        """Count some work; raises `BadExpression` when the limit is used up."""
         self.left -= work
         if self.left < 0:
             raise TooMuchWork("is too much work", "use shorter lists, or do it in a task")
@@ -135,7 +135,7 @@ def _element(value: Any, index: Any) -> Any:
 
 
 def _each(values: Any, rest: Expression, scope: ExpressionScope) -> list[Any]:
-    """Those that have none are left out."""
+    """Evaluate `rest` for each element of a list, without elements that lack the value."""
     if not isinstance(values, list):
         raise BadExpression(f"goes through {described(values)} by [*]", "use a list")
     found = []

@@ -1,4 +1,4 @@
-"""The functions of the language of conditions and values: one table, with what each takes."""
+"""The functions of the expression language: one table, with the kinds of their arguments."""
 
 import difflib
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from crawlfleet.features.workflows.model import Kind
 from crawlfleet.features.workflows.rules.language.syntax import LARGEST, BadExpression
 
 Charge = Callable[[int], None]
-"""Told before work is done how much it is; raises when there was enough of it."""
+"""Counts an amount of work before it is done; raises when the limit is used up."""
 
 
 class LanguageFunction(msgspec.Struct, frozen=True):
-    """What a function takes, by the kinds of its arguments, and what it gives."""
+    """A function of the language: the kinds of its arguments and of its result, and its code."""
 
     takes: tuple[Kind, ...]
     gives: Kind
@@ -22,7 +22,7 @@ class LanguageFunction(msgspec.Struct, frozen=True):
 
 
 def kind_of(value: Any) -> Kind:
-    """What a value is."""
+    """Return the kind of a JSON value; `ANY` for null."""
     match value:
         case bool():
             return Kind.FLAG
@@ -50,12 +50,12 @@ WORDS: Final = {
 
 
 def described(value: Any) -> str:
-    """What a value is, in words."""
+    """Return the kind of a value in words, such as "a number", for messages."""
     return WORDS[kind_of(value)]
 
 
 def bounded(value: Any) -> Any:
-    """A number that may be computed with; raises `BadExpression` for one that is too large."""
+    """Return a number unchanged; raises `BadExpression` if it is too large to compute with."""
     # Compared, never converted: a whole number of hundreds of digits is none of the float kind.
     if not -LARGEST <= value <= LARGEST:
         raise BadExpression("comes to a number that is too large", f"stay below {LARGEST}")
@@ -63,7 +63,7 @@ def bounded(value: Any) -> Any:
 
 
 def equal(one: Any, other: Any, charge: Charge) -> bool:
-    """Whether two values are the same JSON; true is not 1."""
+    """Return true if two values are the same JSON; `true` is not 1."""
     # Without recursion: results may be nested deeper than Python's stack.
     pairs = [(one, other)]
     while pairs:

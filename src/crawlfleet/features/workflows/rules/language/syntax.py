@@ -31,7 +31,7 @@ _COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 class BadExpression(Exception):
-    """What is wrong with an expression, and what to write instead."""
+    """Raised for a faulty expression, with the problem and the remedy."""
 
     def __init__(self, message: str, remedy: str) -> None:
         self.message, self.remedy = message, remedy

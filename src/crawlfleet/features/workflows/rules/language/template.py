@@ -20,7 +20,7 @@ _INSIDE: Final = re.compile(r"(?:[^'\"{}]|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"
 
 
 BYTES_FOR_ONE: Final = 512
-"""That are written out for a unit of work."""
+"""Bytes of output that cost one unit of work."""
 IN_A_SINK: Final = "keep large results in a sink, and pass on where they are"
 
 
@@ -37,36 +37,36 @@ class Mixed(msgspec.Struct, frozen=True):
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A value, and where in it something is filled in."""
+    """A JSON value with expressions to fill in."""
 
     value: Any
-    """With a `Whole` or a `Mixed` in the place of a text."""
+    """The value, with a `Whole` or a `Mixed` in place of each text that has expressions."""
     nodes: tuple[tuple[str, Expression], ...]
     """The expressions, each with its path."""
 
     def fill(self, scope: ExpressionScope, room: "Room | None" = None) -> Any:
-        """The value as it is for a step; raises `BadExpression`.
+        """Return the value with its expressions filled in; raises `BadExpression`.
 
-        With `room` for what is filled in, which is then measured as it is written out.
+        With `room`, the size of the filled-in values is counted as they are written.
         """
         return _filled(self.value, scope, room) if self.nodes else self.value
 
 
 class Room(msgspec.Struct):
-    """How many bytes may still be filled in."""
+    """A limit on the bytes that may be filled in."""
 
     most: int
     used: int = 0
 
     def take(self, size: int) -> None:
-        """Count some bytes; raises `BadExpression` when there is no room for them."""
+        """Count some bytes; raises `BadExpression` when the limit is exceeded."""
         self.used += size
         if self.used > self.most:
             raise BadExpression(f"come to more than {self.most} bytes", IN_A_SINK)
 
 
 class BadTemplate(BadExpression):
-    """An expression within a value that cannot be read, with its path."""
+    """Raised for a faulty expression within a value, with its path."""
 
     def __init__(self, path: str, problem: BadExpression) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What can be said of an expression before it is computed: of which kind it is, and what it needs.
+"""Static checks of expressions: the kind of their value, and the steps and fields that they need.
 
 What is wrong whatever the results will be is found here, when the document is handed in: unknown
 functions, wrong numbers of arguments, a text where a number must be, a state that there is not.
@@ -27,12 +27,12 @@ STEP_FIELDS: Final = {
     "metrics": Kind.OBJECT,
 }
 OF_RESULTS: Final = frozenset({"result", "results", "metrics"})
-"""What has to be read from tasks."""
+"""Fields of a step that have to be read from its tasks."""
 _STATES: Final = sorted(str(status) for status in SETTLED)
 
 
 class TypeContext:
-    """What there is around an expression."""
+    """The names that an expression may use, with their kinds."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class TypeContext:
         parameters: Mapping[str, Kind],
         is_instance: bool,
     ) -> None:
-        """`spread` says of each step whether it has instances."""
+        """Set up the context. `spread` is true for each step that has instances."""
         self.spread = spread
         self.parameters = parameters
         self.is_instance = is_instance
 
 
 def walk(node: Expression) -> Iterator[Expression]:
-    """All parts of an expression."""
+    """Yield all parts of an expression."""
     stack = [node]
     while stack:
         part = stack.pop()
@@ -67,7 +67,8 @@ def walk(node: Expression) -> Iterator[Expression]:
 
 
 def references(node: Expression) -> Iterator[tuple[str, str]]:
-    """The steps that an expression speaks of, each with the field of it; or with none."""
+    """Yield the steps that an expression names, each with the field it reads, or with an empty
+    text."""
     for part in walk(node):
         match part:
             case syntax.FieldAccess(of=syntax.StepNode(name=step), name=name):
@@ -77,12 +78,12 @@ def references(node: Expression) -> Iterator[tuple[str, str]]:
 
 
 def is_settled(node: Expression) -> bool:
-    """Whether an expression is the same in every run."""
+    """Return true if an expression has the same value in every run."""
     return not any(isinstance(part, syntax.StepNode | syntax.Root) for part in walk(node))
 
 
 def kind_at(node: Expression, around: TypeContext) -> Kind:
-    """The kind of an expression's value, `ANY` where that is open; raises `BadExpression`."""
+    """Return the kind of an expression's value, `ANY` if unknown; raises `BadExpression`."""
     match node:
         case syntax.Constant(value=value):
             return kind_of(value)
