@@ -136,7 +136,13 @@ $(READY): requirements.lock pyproject.toml
 	@$(UV_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# What is measured is the package as people install it: a wheel with compiled modules.
+# For the Pythons of `make pythons`, and that of .venv. An installation from the sources compiles
+# nothing.
+.PHONY: wheels
+wheels: $(READY) ## Build a compiled wheel for every Python here, into dist (needs a C compiler)
+	$(BIN)/python wheels.py
+
+# What is measured is the package as a wheel of `make wheels` has it.
 $(MEASURED): $(READY) compiling.py $(shell find src -name '*.py')
 	@echo 'installing what is measured into .bench/crawlfleet'
 	@$(UV) venv --quiet --clear --python $(BIN)/python .bench/crawlfleet

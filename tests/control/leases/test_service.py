@@ -287,7 +287,6 @@ def test_large_parameters_come_in_portions_one_right_after_the_other() -> None:
     run_simulated(scene())
 
 
-@pytest.mark.interpreted
 def test_what_is_too_large_for_a_portion_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignments, "BYTES_AT_ONCE", 10)
 

@@ -193,7 +193,6 @@ async def test_an_expression_that_takes_for_ever_is_ended_and_the_rest_is_read()
 
 
 @pytest.mark.slow
-@pytest.mark.interpreted
 @in_a_loop
 async def test_a_page_that_takes_too_long_is_unreadable_and_nothing_waits_for_it(
     short_limits: None,

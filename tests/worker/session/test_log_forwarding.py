@@ -187,7 +187,6 @@ def test_hearing_never_waits_for_a_slow_master_and_the_cap_holds() -> None:
     assert gap.last - gap.first + 1 == 50_000 - len(seqs)
 
 
-@pytest.mark.interpreted
 def test_a_master_that_is_away_for_long_does_not_cost_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,8 +4,6 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from crawlfleet.model.wire.node_protocol import Assignment, ReportKind, StopOrder
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.testing.executor_suite import make_assignment
@@ -35,7 +33,6 @@ class Idle:
         return Attempt()
 
 
-@pytest.mark.interpreted
 def test_what_is_stopped_before_its_first_step_leaves_its_slot_to_the_next() -> None:
     async def scene() -> None:
         said = Said()

@@ -189,16 +189,13 @@ class LogForwarder:
         while not self._refused:
             await self._something.wait()
             await asyncio.sleep(GATHER_S)
-            is_heard = True  # nothing is waited for while an exception is handled: this is compiled
             try:
                 await self._send()
             except MasterUnreachable:
-                is_heard = False
-            if is_heard:
-                pause_s = FIRST_PAUSE_S
-            else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            else:
+                pause_s = FIRST_PAUSE_S
             if not self._waiting:
                 self._something.clear()
 
