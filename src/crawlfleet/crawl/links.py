@@ -68,7 +68,7 @@ class Links:
         parts: int = 1,
         remembered: int = REMEMBERED,
     ) -> None:
-        """`parts` are those of each host."""
+        """Create the resolver; `parts` is the number of parts of each host."""
         self._parts = parts
         self._canonical = canonical
         self._territory = territory
@@ -89,7 +89,8 @@ class Links:
         that it is met."""
 
     def seed(self, url: str) -> Link | ScopeRefusal:
-        """The link for a URL that somebody asked for: it belongs, if only it is of the web."""
+        """Return the link of a seed: any web address belongs to the crawl if a user asked for
+        it."""
         canonical = self._canonical.canonical(url)
         if canonical is None:
             return NOT_OF_THE_WEB

@@ -32,7 +32,7 @@ class HostMeasure(msgspec.Struct):
 
 
 class Pausing(NamedTuple):
-    """A host is left alone for a while."""
+    """A pause: a host gets no requests for a while."""
 
     host: str
     seconds: float
@@ -99,10 +99,10 @@ class WorkFigures:
         self.rejected: Counter[str] = Counter()
         self.hosts: dict[str, HostMeasure] = {}
         self.pauses: deque[Pausing] = deque(maxlen=MOST_PAUSES)
-        """The last ones; whoever tells people of one may take it out."""
+        """The latest pauses; a caller that shows one to people may remove it."""
 
     def count(self, handed: EngineReport) -> None:
-        """Take into account what was committed."""
+        """Add a committed report."""
         for host in handed.hosts:
             for visit in host.visits:
                 self.pages += visit.outcome in FETCHED

@@ -135,7 +135,8 @@ def engine_of(
 
 
 def fetcher_of(parameters: CrawlParameters, *, allow_private: bool) -> Fetcher:
-    """A fetcher for the crawl; `allow_private` is what the node allows and the crawl asks for."""
+    """Build the fetcher of a crawl. Pass `allow_private` only if both the node and the crawl allow
+    private addresses."""
     return Fetcher(
         limits=parameters.limits, fetching=parameters.fetching, allow_private=allow_private
     )

@@ -1,9 +1,10 @@
-"""The frontier and the sinks of a crawl, and a desk before them for each engine.
+"""Commits the reports of a crawl's engines to the frontier and the sinks, and leases work to each
+engine.
 
-Output is staged before the commit that counts it. So whatever is killed in between, the output has
-each visited page once: recovery cuts what no commit has counted. A step is never left half done
-while the process lives: it goes on when the engine that handed it in is gone, and what was staged
-for a step that is refused is cut off again.
+Output is staged before the commit that counts it. So after a kill at any point the output has each
+visited page once: recovery cuts off output that no commit has counted. A step is never left half
+done while the process lives: it goes on when the engine that sent it is gone, and output staged for
+a refused step is cut off again.
 """
 
 import asyncio
@@ -61,7 +62,7 @@ def marked(name: str, execution_id: str) -> str:
 
 
 class Committer:
-    """Takes in what engines bring, one step after another."""
+    """Commits the reports of engines, one after another."""
 
     def __init__(
         self,
@@ -73,9 +74,10 @@ class Committer:
         plan: ExtractionPlan | None = None,
         warn: Callable[[EmptyFields], None] = lambda empty: None,
     ) -> None:
-        """`warn` is called once if fields of the `plan` have no value on many pages. With a
-        `member`, others may work on the same frontier: receipts and notes are kept under
-        the id of the execution, and what is true of the whole crawl is told by all of them."""
+        """Create a committer. `warn` is called once if fields of the `plan` have no value on many
+        pages. With a `member`, other executions may work on the same frontier: receipts and notes
+        are kept under the id of each execution, and the totals of the crawl are added up from all
+        of them."""
         self._plan = plan or ExtractionPlan()
         self._warn = warn
         self._has_warned = False
@@ -100,7 +102,7 @@ class Committer:
         self.figures = WorkFigures()
 
     async def open(self) -> None:
-        """Go on where the last life ended, or begin."""
+        """Continue where the last life of the crawl ended, or begin."""
         receipts = await self._frontier.open()
         self.notes = msgspec.convert(receipts.get(marked(NOTES, self._mark)) or {}, ExecutionNotes)
         self._widen(self.notes.widened)
@@ -119,20 +121,19 @@ class Committer:
             await self._frontier.commit("", Commit(hosts=(), receipts=self._marked(self._receipts)))
 
     async def look(self) -> None:
-        """Know what the others who work for the crawl have found out."""
+        """Load the results of the other executions of the crawl."""
         if self._mark:
             self._take_others(await self._frontier.open())
 
     async def close(self) -> None:
-        """Finish the steps that were begun, and let go."""
+        """Finish all running steps, then close the sinks and the frontier."""
         await self.settle()
         for sink in self._sinks.values():
             await sink.close()
         await self._frontier.close()
 
     async def settle(self) -> None:
-        """Wait for the steps that were begun: then the sinks have what is committed, and nothing
-        else."""
+        """Wait for all running steps. Afterwards the sinks contain exactly the committed output."""
         if self._steps:
             await asyncio.wait(self._steps)
 
@@ -161,7 +162,8 @@ class Committer:
         return LocalWorkQueue(self._frontier, self, worker)
 
     async def take_in(self, worker: str, handed: EngineReport) -> Sequence[str]:
-        """Stage the output, then commit; to the end, even when nobody waits for the answer."""
+        """Stage the output of a report, then commit it. The step runs to its end even if the caller
+        is cancelled."""
         step = asyncio.create_task(self._take_in(worker, handed), name="step")
         self._steps.add(step)
         step.add_done_callback(self._stepped)

@@ -21,12 +21,12 @@ class Reins:
         self._news.set()
 
     def end(self) -> None:
-        """Be content with what is there: its output is finished as if the crawl were."""
+        """End the crawl early; its output is finished as if the crawl were."""
         self.is_ending = True
         self._news.set()
 
     async def wait(self, within_s: float) -> None:
-        """Until something else is wanted, or so long."""
+        """Wait until an order changes, at most `within_s`."""
         try:
             async with asyncio.timeout(within_s):
                 await self._news.wait()

@@ -1,11 +1,12 @@
-"""The crawl itself: lease hosts, visit their URLs at their pace, hand in what came of it.
+"""The engine of a crawl: it leases hosts, visits their URLs at the hosts' pace, and reports the
+results.
 
-One process, one event loop. A host that is leased has as many visitors as it may be asked by at
-once; each takes the next URL of the host, waits for the host's clock, fetches, reads, goes on. A
-few times a second everything that happened is handed in as one step, and new work is leased. What
-was leased and not handed in when the process dies is visited again by the next one: what was
-visited since the last step (those of `HAND_IN_EVERY_S` and of the step that was being written,
-never more than `MOST_HELD_PAGES` and one for each visitor), and what was in flight (at most
+One process, one event loop. A leased host has as many visitors as it allows requests at once. Each
+visitor takes the next URL of the host, waits for the host's clock, fetches, reads, and repeats. A
+few times a second the engine reports all results as one step and leases new work. When the process
+dies, URLs that it leased and did not report are visited again by the next one: those visited since
+the last step (within `HAND_IN_EVERY_S` and the step being written, never more than
+`MOST_HELD_PAGES` and one for each visitor), and those in flight (at most
 `neighbourhood.IN_FLIGHT`).
 """
 
@@ -59,7 +60,7 @@ IDLE_ASK_S: Final = 0.5
 
 
 class Engine:
-    """Visits what a desk leases, until it is told to stop."""
+    """Visits the URLs that its work queue leases, until it is stopped."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class Engine:
         self._stopping = False
 
     async def run(self, until: asyncio.Event) -> None:
-        """Visit until the event is set; then hand in what is done, and give back the rest."""
+        """Visit URLs until the event is set; then report the results and give the rest back."""
         self._hungry.set()
         leasing = asyncio.create_task(self._lease(), name="lease")
         handing_in = asyncio.create_task(self._hand_in_regularly(), name="hand in")
@@ -252,7 +253,7 @@ class Engine:
         self._to_hand_in.set()
 
     async def _prepare(self, host: VisitedHost) -> None:
-        """Know robots.txt, then begin; or give the host back for now."""
+        """Fetch robots.txt if needed, then start visitors; or give the host back for now."""
         async with host.site.door:
             closed = await self._admittance.refresh(host.site)
         if closed is None:
@@ -265,7 +266,8 @@ class Engine:
         self._release(host)
 
     def _turn_away(self, host: VisitedHost, answer: Fetched) -> None:
-        """Nobody is there: that is how the next visit ends; or every one, when it will last."""
+        """Conclude visits of a host that does not answer with its last response: the next one, or
+        all of them if the failure will last."""
         lasting = host.clock.lost or not may_pass(answer.outcome, answer.status)
         while host.queue:
             waiting = host.queue.popleft()
@@ -398,7 +400,7 @@ class Engine:
             self._room.clear()
 
     def _hand_in_if_starved(self) -> None:
-        """Nobody has anything to do: what was found may be the next work."""
+        """Report at once when no host has work: the results may be the next work."""
         if self._held and not any(host.visitors or host.queue for host in self._hosts.values()):
             self._to_hand_in.set()
 
@@ -419,7 +421,7 @@ class Engine:
         return not self._hosts or any(host.wanted for host in self._hosts.values())
 
     async def _hand_in(self) -> bool:
-        """Hand in what happened; whether anything had."""
+        """Report all results since the last call. Returns whether there were any."""
         released, self._releasing = self._releasing, []
         # A visitor may still be on its way: its host is released when it is back. What others
         # brought goes with their pages, now.

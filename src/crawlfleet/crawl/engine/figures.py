@@ -1,4 +1,4 @@
-"""Puts the figures of a running crawl together for people who watch."""
+"""Collects the figures of a running crawl for people who watch it."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,5 @@
-"""A crawl of this process alone, put together; it begins without what a fleet needs."""
+"""Assembles a crawl that runs in this process alone, and starts without modules that only a fleet
+needs."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

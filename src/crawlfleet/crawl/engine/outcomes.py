@@ -25,7 +25,7 @@ MOST_LED: Final = 1000
 
 
 class PageOutcome(NamedTuple):
-    """Exactly one of `visit` and `retry` is there."""
+    """The outcome of one visit. Exactly one of `visit` and `retry` is set."""
 
     visit: Visit | None
     retry: UrlRetry | None = None
@@ -34,8 +34,9 @@ class PageOutcome(NamedTuple):
     widened: str | None = None
     """Redirect target of a seed outside the scope. It belongs to the crawl from now on."""
     through: WaitingUrl | None = None
-    """The page behind a wall: it led here and from here back to it, with cookies to come back
-    with. What it gives now counts as what this visit gives."""
+    """The original URL to fetch again: it redirected to this one, and this one redirected back
+    after setting cookies (a consent page, for instance). Its content is recorded as the result of
+    this visit."""
 
 
 def _unwanted_kinds(scope: Scope) -> frozenset[LinkKind]:
@@ -48,7 +49,7 @@ def _unwanted_kinds(scope: Scope) -> frozenset[LinkKind]:
 
 
 def _said_by_headers(fetched: Fetched) -> tuple[str, list[str]]:
-    """The content type, and the values of `X-Robots-Tag`."""
+    """Return the content type and the values of `X-Robots-Tag`."""
     content_type, tags = "", []
     for name, value in fetched.headers:
         if name == "content-type":
@@ -59,7 +60,7 @@ def _said_by_headers(fetched: Fetched) -> tuple[str, list[str]]:
 
 
 class OutcomeReader:
-    """Reads what was fetched, by the rules of one crawl."""
+    """Turns responses into outcomes, by the rules of one crawl."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from crawlfleet.steady_clock import SteadyClock
 
 
 async def work(connection: socket.socket) -> None:
-    """Visit for the process at the other end, until it says so or is gone."""
+    """Visit for the parent process, until it orders the end or is gone."""
     reader, writer = await asyncio.open_connection(sock=connection)
     errand = await receive(reader, Errand)
     if errand is None:

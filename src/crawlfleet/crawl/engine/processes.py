@@ -1,7 +1,8 @@
-"""Several processes that visit for one crawl: this side keeps the frontier and the sinks.
+"""Runs several worker processes for one crawl; this side keeps the frontier and the sinks.
 
-Each mate has an engine (`crawl.engine.process_main`) and asks for work and hands in results over a
-socket. When one dies, what it had leased goes to the others, and another takes its place.
+Each worker process has an engine (`crawl.engine.process_main`), which asks for work and reports
+results over a socket. When one dies, its leases go to the others, and a new process takes its
+place.
 """
 
 import asyncio
@@ -55,7 +56,8 @@ class Crew:
         clock: SteadyClock,
         ledger: Ledger | None = None,
     ) -> None:
-        """`desk_of` makes the desk of a mate by its name; `gone` is told when one has died."""
+        """`desk_of` makes the work queue of a worker process by its name; `gone` is called when one
+        has died."""
         self._ledger = ledger
         self._clock = clock
         self._errand = Errand(
@@ -70,7 +72,8 @@ class Crew:
         self._deaths = 0
 
     async def run(self, until: asyncio.Event) -> None:
-        """Work until the event is set and all mates have handed in what they had."""
+        """Work until the event is set and all worker processes have reported their results. Raises
+        `CrewLost` when too many die."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._size):
@@ -142,7 +145,7 @@ class Crew:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Answer what a mate asks, until it hangs up."""
+        """Answer the requests of a worker process until it closes the socket."""
         await send(writer, errand)
         async with asyncio.TaskGroup() as group:
             while (ask := await receive(reader, WorkRequest)) is not None:

@@ -1,7 +1,7 @@
-"""Asks hosts for an engine: each request with a slot of its host's clock, which hears how it went.
+"""Sends the requests of an engine: each with a slot of its host's clock, which is given the
+outcome.
 
-What that cost and which hosts are to be left alone is kept until it is taken, to be told with the
-pages that came of it.
+The cost of requests and the pauses of hosts are kept until the engine takes them for its report.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A desk at the other end of a socket: what is said, and the side of the one who asks."""
+"""A work queue at the other end of a socket: its messages, and the side of the engine."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class WorkResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     refused: Sequence[str] = ()
     told: LedgerReply | None = None
     trouble: str = ""
-    """Why the ledger has told nothing."""
+    """The reason why the ledger did not answer; empty if it did."""
     is_passing: bool = True
 
 
@@ -94,7 +94,8 @@ class WireDesk:
         """True when the other side of the socket is gone."""
 
     async def listen(self, end: asyncio.Event) -> None:
-        """Take in answers until the other side is gone; sets `end` when told to, and then too."""
+        """Handle responses until the other side is gone. Sets `end` on the order to finish, and
+        when the other side is gone."""
         try:
             while (answer := await receive(self._reader, WorkResponse)) is not None:
                 if answer.id == 0:

@@ -35,9 +35,10 @@ class Inside(NamedTuple):
     """A plan for searching the fields of an item within its element."""
 
     others: Mapping[int, str]
-    """All but the item itself, and the only elements that they can be."""
+    """The tag name of each field other than the item, by the field's position."""
     together: str
-    """Finds at once what can be told apart by its name, for each search takes its time."""
+    """A selector that finds at once all fields with a tag name of their own, since each search
+    takes time."""
     columns: Mapping[str | None, int]
     """Position of the field with each tag name. The number of all fields stands for the links."""
     alone: Sequence[int]

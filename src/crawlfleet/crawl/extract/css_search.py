@@ -1,8 +1,8 @@
-"""Finds what a CSS selector matches, in bounded time.
+"""Finds the elements that a CSS selector matches, in bounded time.
 
-The engine tries `a b c` for each element against all pairs of its ancestors, so that a deep page
-with many elements costs it the cube. Where that could become dear, the parts of the selector are
-looked for one after another, and one walk upwards tells which lie within which.
+The search engine tries `a b c` for each element against all pairs of its ancestors, so that a deep
+page with many elements takes cubic time. Where that could be slow, the parts of the selector are
+searched for one after another, and one walk upwards finds which lie within which.
 """
 
 from bisect import bisect_right
@@ -21,10 +21,11 @@ less."""
 
 
 def find(page: HtmlPage, selector: str, chains: tuple[css.Chain, ...]) -> list[LexborNode]:
-    """All elements that match, each once, in their order; `chains` are those of the selector.
+    """Return all elements that match, each once, in their order; `chains` are those of the
+    selector.
 
-    What cannot be searched for within the limit, such as siblings of siblings among a hundred
-    thousand of them, is not found.
+    Nothing is found if the search would exceed the limit, as for siblings of siblings among a
+    hundred thousand elements.
     """
     if not chains or _is_cheap(page, chains):
         found = page.find(selector)

@@ -1,7 +1,7 @@
-"""The links of a page, as they are written there, with what the page says about them.
+"""Finds the links of a page as they are written, and the page's directives.
 
-Only strings are handed over, each once: making them absolute and canonical is the dearest part of
-a link's life, and is done where it is decided whether the link belongs to the crawl.
+Links stay strings here, each once. Making them absolute and canonical is the most expensive step,
+and follows where the crawl decides whether a link belongs to it.
 """
 
 import re
@@ -38,7 +38,7 @@ _UNENDORSED_ANCHOR: Final = LinkTraits(nofollow=True)
 
 
 class Discovered(NamedTuple):
-    """All that a page says about where to go."""
+    """The links of a page with its base address and directives."""
 
     base: str
     """The base address of relative links."""
@@ -50,8 +50,8 @@ class Discovered(NamedTuple):
 
 
 def discover(page: HtmlPage, to_us: frozenset[str] = _TO_US) -> Discovered:
-    """The links of a page; `to_us` are the names of meta elements that say what it allows. Never
-    raises."""
+    """Return the links of a page; `to_us` are the names of meta elements with directives for this
+    crawl. Never raises."""
     links: dict[str, LinkTraits] = {}
     robots = FREE
     for tag, attributes in page.leads:

@@ -1,4 +1,5 @@
-"""One parse of a page: its items, its links, what it allows, and whether it is a page at all."""
+"""Reads a page in one parse: its items, its links, its directives, and whether it is a page at
+all."""
 
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
@@ -71,7 +72,7 @@ class Reader(Protocol):
         exceeds the limit yields the outcome `unreadable`."""
 
     async def close(self) -> None:
-        """Let go of what reading within a limit has needed."""
+        """Free the resources of `read_within_limit`."""
 
 
 class PageReader:

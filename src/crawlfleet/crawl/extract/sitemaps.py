@@ -1,8 +1,8 @@
-"""Sitemaps and feeds: lists of addresses that a site offers.
+"""Reads sitemaps and feeds: lists of links that a site offers.
 
-Read as a stream and with limits, since whoever wrote them may be mistaken or hostile: no document
-types, no entities but the five, nothing loaded, nothing unpacked beyond a size. What was read
-before an error counts.
+They are read as a stream and with limits, since their authors may be mistaken or hostile: no
+document types, no entities but the five, nothing loaded, nothing unpacked beyond a size. Entries
+before an error count.
 
 Written by hand: ultimate-sitemap-parser fetches by itself and is under the GPL, and feedparser has
 no bounds.
@@ -81,10 +81,8 @@ def looks_like_listing(body: bytes, content_type: str = "") -> bool:
 def read_listing(
     body: bytes, *, utf8: bool = False, most: int = MOST_ADDRESSES, most_bytes: int = MOST_BYTES
 ) -> LinkListing:
-    """The addresses of a sitemap (XML or text, gzipped or not) or of a feed. Never raises.
-
-    `utf8`: whether it was made UTF-8 before, whatever it says itself.
-    """
+    """Return the links of a sitemap (XML or text, gzipped or not) or of a feed. Never raises.
+    `utf8`: the body was converted to UTF-8 before, whatever its declaration says."""
     utf8 = utf8 and not body.startswith(_GZIP)
     body, cut, trouble = _unpacked(body, most_bytes)
     start = body[:_CHUNK].lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -97,7 +95,7 @@ def read_listing(
 
 
 def _unpacked(body: bytes, most: int) -> tuple[bytes, bool, str | None]:
-    """The body without gzip, whether it was cut, and what was wrong."""
+    """Return the body without gzip, whether it was cut, and the error if there was one."""
     if not body.startswith(_GZIP):
         return body[:most], len(body) > most, None
     unpacker = zlib.decompressobj(wbits=31)

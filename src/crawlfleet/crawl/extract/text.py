@@ -42,7 +42,7 @@ class TextBudget:
 
 
 def text_of(node: LexborNode, allowance: TextBudget) -> str:
-    """The text within an element; what belongs to different blocks is parted by a space."""
+    """Return the text within an element; texts of different blocks are separated by a space."""
     child = node.first_child
     if child is None:
         return ""

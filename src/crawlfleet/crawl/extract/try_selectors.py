@@ -1,4 +1,4 @@
-"""Selectors on one page, before a crawl is made of them: what each catches, and the items."""
+"""Tries selectors on one page before a crawl uses them: the matches of each, and the items."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,9 @@
-"""The text of a page, whatever its charset and whatever it says about that.
+"""Decodes the text of a page, whatever its charset and its declarations.
 
-The order is that of browsers: a byte order mark, the HTTP header, a `meta` at the beginning. What
-the bytes themselves say counts more than a label, though: what is valid UTF-8 and not plain ASCII
-is UTF-8, since no other text looks like it by chance, and what is labelled so and is not must be
-something else.
+The order is that of browsers: a byte order mark, the HTTP header, a `meta` at the beginning. The
+bytes count more than a declaration, though: a text that is valid UTF-8 and not plain ASCII is
+UTF-8, since no other text looks like it by chance; and a text declared as UTF-8 that is not valid
+must be something else.
 
 Written by hand: webencodings knows the names of charsets and charset-normalizer guesses from bytes,
 and both are used; neither knows which of header, `meta` and bytes to believe.
@@ -79,7 +79,7 @@ class Text(NamedTuple):
 
 
 def to_utf8(body: bytes, content_type: str = "") -> Text:
-    """The body as UTF-8. Never fails: what cannot be read becomes U+FFFD."""
+    """Return the body as UTF-8. Never fails: unreadable bytes become U+FFFD."""
     for mark, name in _BOMS if body[:1] in _BEGIN_BOMS else ():
         if body.startswith(mark):
             rest = body[len(mark) :]
@@ -100,7 +100,7 @@ def to_utf8(body: bytes, content_type: str = "") -> Text:
 
 
 def charset_of_ascii(body: bytes) -> str:
-    """The charset that a page of ASCII alone says it has."""
+    """Return the declared charset of a page that is all ASCII."""
     return _of_meta(body) or UTF8
 
 

@@ -68,7 +68,8 @@ class CookieJar:
         return "; ".join(f"{each.name}={each.value}" if each.name else each.value for each in found)
 
     def take(self, url: str, headers: Iterable[tuple[str, str]], now: float) -> bool:
-        """Take in what an answer sets (names of headers in lower case); whether it set anything."""
+        """Store the cookies of a response (names of headers in lower case). Returns whether it set
+        any."""
         lines = [value for name, value in headers if name == "set-cookie"]
         if not lines or (target := read_target(url)) is None:
             return False
@@ -100,9 +101,11 @@ class CookieJar:
         )
 
     def load(self, host: str, text: str, now: float, *, unless_known: bool = False) -> None:
-        """Take in what `dump` wrote for a host, here or elsewhere; other text is passed over. With
-        `unless_known`, only where nothing is known of the host: of two sessions one is kept
-        whole."""
+        """Load cookies that `dump` wrote for a host, here or elsewhere; other text is ignored.
+
+        With `unless_known`, only if the host has no cookies here: of two sessions one is kept
+        whole.
+        """
         if unless_known and any(True for _ in self._known(host, now)):
             return
         for line in text.split("\n") if text else ():
@@ -123,7 +126,7 @@ class CookieJar:
                 self._put(cookie, now)
 
     def forget(self, host: str) -> None:
-        """Let go of a host's own cookies, such as when somebody else has taken it over."""
+        """Drop a host's own cookies, for instance when another worker has taken the host over."""
         self._domains.pop(host, None)
 
     def _known(self, host: str, now: float) -> Iterator[Cookie]:

@@ -1,6 +1,6 @@
-"""Content encodings undone piece by piece, never further than a limit.
+"""Decodes content encodings piece by piece, never further than a limit.
 
-A few bytes can stand for gigabytes, so each step is told how much it may give out.
+A few bytes can stand for gigabytes, so each step has a maximum size of its output.
 """
 
 import zlib
@@ -22,7 +22,7 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 class Undecodable(CrawlfleetError):
-    """The bytes are not what their encoding says."""
+    """The bytes do not fit their Content-Encoding."""
 
 
 class Overflowing(CrawlfleetError):

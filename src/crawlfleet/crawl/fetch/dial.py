@@ -1,11 +1,11 @@
-"""Connections that go to allowed addresses only.
+"""Makes connections, to allowed addresses only.
 
-The guard looks at the very address that a socket is about to connect to, so that literals, odd
-spellings, DNS answers and redirects are all the same to it, and an answer that changes between
-check and use has no effect: there is no second look-up. Through a proxy it can look at the
-address of the proxy, and at those that this machine knows for the target's name; what the proxy
-makes of the name is the proxy's matter. In a cell of the sandbox there are no names and no network
-but the agent's door, where the same guard stands.
+The guard checks the very address that a socket is about to connect to. So literals, odd spellings,
+DNS answers and redirects are all the same to it, and an answer that changes between check and use
+has no effect: there is no second look-up. Through a proxy the guard can check the proxy's address,
+and the addresses that this machine knows for the target's name; the proxy resolves the name by
+itself. In a cell of the sandbox there are no names and no network but the agent's socket, where the
+same guard works.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Dialler:
         verify_tls: bool = True,
         http2: bool = False,
     ) -> None:
-        """`verify_tls` and `http2` are for those who give no `tls` of their own."""
+        """Create a dialler. `verify_tls` and `http2` are used only without `tls`."""
         self._allow_private = allow_private
         self._connect_s = connect_s
         self._names = names or Names()

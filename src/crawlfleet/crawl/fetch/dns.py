@@ -1,4 +1,4 @@
-"""The addresses of names, remembered for as long as their owners say, within bounds.
+"""Resolves host names, and caches the addresses for their TTL, within bounds.
 
 Nothing is judged here: the dialler asks the guard about each address just before it connects.
 """
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 REMEMBERED: Final = 10_000
 MIN_TTL_S: Final = 10.0
-"""Names whose owners say 0 are remembered for so long: a page has more than one request."""
+"""Minimum seconds in the cache, even if the TTL is 0: a page has more than one request."""
 MAX_TTL_S: Final = 300.0
 UNKNOWN_TTL_S: Final = 10.0
 
 
 class NameUnknown(CrawlfleetError):
-    """A name has no address, or nobody could be asked for it."""
+    """A name has no address, or could not be resolved."""
 
     retryable = True
 
 
 class NameUnanswered(NameUnknown):
-    """Nobody could say: the name may well have an address."""
+    """The resolver did not answer; the name may well have an address."""
 
 
 class Addresses(NamedTuple):
@@ -43,8 +43,8 @@ class Directory(Protocol):
     """A resolver of host names."""
 
     async def look_up(self, host: str) -> Addresses:
-        """The addresses of a name, the best first. Raises `NameUnknown` when there is none, and
-        `NameUnanswered` when nobody says."""
+        """Return the addresses of a name, the best first. Raises `NameUnknown` when there is none,
+        and `NameUnanswered` when the resolver does not answer."""
         ...
 
     async def close(self) -> None: ...

@@ -1,11 +1,4 @@
-"""Pages from strangers: one request, one outcome, whatever the other side does.
-
-    async with Fetcher(limits=Limits(), fetching=Fetching(), allow_private=False) as fetcher:
-        page = await fetcher.fetch(FetchRequest(url="https://example.org/"))
-
-Redirects are not followed and nothing is tried twice, but for a kept connection that turns out
-to be dead: the server closed it while the request was on its way, so it goes again on a new one.
-"""
+"""Fetches pages from unknown servers: one request, one outcome, whatever the other side does."""
 
 import asyncio
 import ssl
@@ -32,7 +25,7 @@ CONDITIONS: Final = frozenset({"if-none-match", "if-modified-since"})
 
 
 class NotSent(Exception):
-    """The request may not go out any more; nobody has seen anything of it."""
+    """The request may not go out any more; no byte of it was sent."""
 
 
 class _Taste:
@@ -67,7 +60,8 @@ class Fetcher:
         per_host: int = PER_HOST,
         keep_s: float = KEEP_S,
     ) -> None:
-        """`allow_private` is what the node allows and the crawl asks for, both."""
+        """Create a fetcher. Pass `allow_private` only if both the node and the crawl allow private
+        addresses."""
         self._limits = limits
         self._manner = Manner(fetching)
         self._proxy = fetching.proxy
@@ -104,8 +98,8 @@ class Fetcher:
         return None if self._proxy else await self._dialler.address_of(host)
 
     async def fetch(self, request: FetchRequest) -> Fetched:
-        """Ask for one page. Raises nothing that a site, a proxy or the network could cause, but
-        `NotSent` when the request's own `may_go` says no."""
+        """Fetch one page. Raises nothing that a site, a proxy or the network could cause; raises
+        `NotSent` when the request's own `may_go` returns false."""
         assert request.method != "POST" or not self._http2, "bodies go over HTTP/1.1 only"
         target = read_target(request.url)
         if target is None:

@@ -1,9 +1,9 @@
-"""One HTTP/1.1 connection: a request goes out, and whatever comes back becomes an `RawResponse`.
+"""One HTTP/1.1 connection: it sends a request and returns the response as a `RawResponse`.
 
-Everything that the other side may do ends in one of two ways: the answer is whole, or `trouble`
-says why it is not. Nothing is kept beyond the limits: a body that is too long, too slow or not
-wanted ends the connection. The hot path is a plain page that comes in one or two reads; it makes
-no timer, no copy that could be spared, and no object but the answer.
+Whatever the other side does, either the response is complete, or `trouble` names the fault. Nothing
+is kept beyond the limits: a body that is too long, too slow or not wanted ends the connection. The
+hot path is a plain page that comes in one or two reads; it makes no timer, no avoidable copy, and
+no object but the response.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ class Http1Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Drop the connection at once; what was asked for is broken off."""
+        """Close the connection at once; a request under way fails."""
         if self._transport is not None:
             self._transport.abort()
 

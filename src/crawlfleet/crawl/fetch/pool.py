@@ -25,10 +25,10 @@ class _Lane:
 
 
 class Pool:
-    """Hands out slots, each with an idle connection or the right to make one.
+    """Lends slots, each with an idle connection or the right to make one.
 
-    Every `take` is followed by exactly one `give`. Whoever finds all slots taken waits in line,
-    and servers take turns; idle connections give way to new ones when there are too many.
+    Every `take` is followed by exactly one `give`. When all slots are taken, callers wait in line
+    and servers take turns. Idle connections give way to new ones when there are too many.
     """
 
     def __init__(self, *, size: int, per_host: int, keep_s: float = KEEP_S) -> None:
@@ -89,7 +89,7 @@ class Pool:
         return len(self._idle)
 
     def close(self) -> None:
-        """Close what is idle; what is in use is closed when it is given back."""
+        """Close idle connections now, and the others when they are given back."""
         self._keep_s = 0.0
         for connection in tuple(self._idle):
             self._drop(connection)

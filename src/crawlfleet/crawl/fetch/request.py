@@ -16,7 +16,7 @@ from crawlfleet.model.crawl.parameters import Fetching
 ACCEPT: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ENCODINGS: Final = "gzip, deflate, br, zstd"
 OURS: Final = frozenset({"host", "connection", "content-length", "transfer-encoding", "upgrade"})
-"""Headers that belong to the connection, which nobody else may set."""
+"""Headers that belong to the connection, which callers may not set."""
 OF_HTTP_1: Final = frozenset({"keep-alive", "proxy-connection", "te"})
 """Headers that have no place in HTTP/2."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}

@@ -8,15 +8,15 @@ from crawlfleet.model.crawl.parameters import Outcome
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 BLOCKS: Final = frozenset({401, 403, 407, 429, 451, 999})
-"""999 is what some large sites say to crawlers."""
+"""Status codes that mean that the crawler is blocked; some large sites send 999."""
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
 def judge(status: int, *, location: bool, conditional: bool) -> tuple[Outcome, str]:
-    """The outcome that a status stands for, and what is wrong with it, for people.
+    """Return the outcome of a status, and the fault in words.
 
-    `location` says whether there was a Location header, `conditional` whether the request had
-    conditions, without which nobody may answer "not modified".
+    `location`: there was a Location header. `conditional`: the request had conditions, without
+    which no server may answer "not modified".
     """
     if 200 <= status < 300:
         return Outcome.OK, ""

@@ -23,7 +23,7 @@ class SandboxProxyClosed(Exception):
 
 
 class Unreached(Exception):
-    """The agent would, and could not; `outcome` says what that means for a visit."""
+    """The agent tried and could not connect; `outcome` is the outcome of the visit."""
 
     def __init__(self, reason: str, outcome: Outcome = Outcome.CONNECT) -> None:
         super().__init__(reason)

@@ -21,7 +21,8 @@ _new: Final = tuple.__new__  # a quarter of the cost of `_replace`, for each pag
 
 
 class KnownLinks:
-    """Bounded: what is forgotten is told again."""
+    """The reported links with the depth of their pages, up to a limit; forgotten links are reported
+    again."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -1,10 +1,10 @@
-"""The frontier of a crawl at the master, as its executor on a node sees it.
+"""The frontier of a crawl at the master, as its executor on a node uses it.
 
-What is asked while an answer is on its way goes together with the next question, so that a busy
-crawl costs some ten requests a second, and an idle one two. Each answer tells the counts, too. A
-master that was away has forgotten who had leased what: it says so, and what is held here is had
-again before anything else is asked. Waiting for a master is the node's affair: an answer takes as
-long as it takes.
+Requests that are made while a response is on its way go together with the next one, so that a busy
+crawl costs some ten requests a second, and an idle one two. Each response contains the counts, too.
+A restarted master has forgotten all leases and reports that: the executor renews its leases before
+it requests anything else. The node handles a master that is away: a response takes as long as it
+takes.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ log = logger(Component.WORKER)
 COUNTS_LAST_S: Final = 0.5
 """Seconds for which the last counts are used; others may work for the crawl, too."""
 MOST_STEP_BYTES: Final = 4_000_000
-"""A talk carries one step and one lot of seeds at most, and must fit into a request, packed or
-not: some 11 MB."""
+"""Maximum size of a commit. One request carries at most one commit and one batch of seeds, and must
+stay below the limit of a request (some 11 MB), compressed or not."""
 
 
 class _Held:
@@ -51,13 +51,14 @@ class _Held:
         self.token = token
         """The token as the engine knows it."""
         self.now: int | None = token
-        """As the master knows it; `None` when it gave the host to somebody else."""
+        """The token as the master knows it; `None` when the master gave the host to another
+        worker."""
         self.depths: dict[int, int] = {}
         """Depths of the leased URLs, by their ids."""
 
 
 class MasterFrontier:
-    """Implements `crawlfleet.ports.frontier.frontier.Frontier`. Opening it ends nobody's leases."""
+    """Implements `crawlfleet.ports.frontier.frontier.Frontier`. Opening it does not end leases."""
 
     def __init__(
         self, ask: Callable[[bytes], Awaitable[bytes]], rules: FrontierRules | None = None
@@ -186,7 +187,7 @@ class MasterFrontier:
         return record
 
     async def discard(self) -> None:
-        """Nothing came of the crawl: whoever works for it next begins anew."""
+        """Discard the crawl: the next worker begins anew."""
         await self._answer(wire.Discard(), None)
 
     def _next(self) -> int:
@@ -257,7 +258,7 @@ class MasterFrontier:
         return told
 
     async def _reclaim(self) -> None:
-        """The frontier is in another life: have again what is held, as far as it is to be had."""
+        """Renew the leases of this execution as far as possible, after the master restarted."""
         workers = [*self._held]
         asks = [
             wire.Reclaim(

@@ -1,7 +1,9 @@
-"""A frontier on a server that several executions reach by themselves, as the master tells where.
+"""A frontier on a server that several executions reach directly, at the location that the master
+names.
 
-The executor knows no address and no password before the master has told them, over the pipe of its
-node and for this crawl alone. It never begins a frontier: the master has, once for each crawl.
+The executor knows no address and no password before the master has sent them, over the pipe of its
+node and for this crawl alone. It never creates a frontier: the master has done so, once for each
+crawl.
 """
 
 import asyncio
@@ -55,8 +57,11 @@ class NoWay(CrawlfleetError):
 
 
 class FrontierGone(CrawlfleetError):
-    """The frontier lost what it knew while this attempt worked. It is restored from its last
-    checkpoint, and the next attempt goes on: that this one came to nothing is not its fault."""
+    """The frontier lost its state while this attempt worked.
+
+    It is restored from its last checkpoint, and the next attempt goes on: the failure of this one
+    is not its own fault.
+    """
 
     error_class: ClassVar = ErrorClass.LOST
 
@@ -194,7 +199,7 @@ class RemoteFrontierClient:
         return await self._watched(self._frontier.record(id))
 
     async def discard(self) -> None:
-        """Nothing came of the crawl: whoever works for it next begins anew."""
+        """Discard the crawl: the next worker begins anew."""
         await _ask(self._ask, wire.Discard())
 
     async def _watched(self, asked: Awaitable[T]) -> T:

@@ -28,8 +28,8 @@ SCHEMES: Final = {"sqlite": "table", "postgresql": "table", "postgres": "table"}
 
 
 def open_sink(spec: SinkSpec, plan: ExtractionPlan) -> Sink:
-    """The sink for a place and a crawl with that plan; raises `InvalidRequest` when it cannot be
-    told which one, or it does not fit the crawl."""
+    """Open the sink for a place and a crawl with that plan. Raises `InvalidRequest` when no sink
+    fits the place, or the sink does not fit the crawl."""
     spec = planned(completed(spec), plan)
     sink: Sink = plugins.load_one(plugins.SINKS, spec.format or "")(spec)
     return sink
@@ -90,7 +90,7 @@ def name_of(spec: SinkSpec) -> str:
 
 
 def planned(spec: SinkSpec, plan: ExtractionPlan) -> SinkSpec:
-    """The specification with what follows from the fields of the crawl."""
+    """Return the specification, completed from the fields of the crawl."""
     kinds = spec.kinds or bool(plan.flat) + len(plan.groups) + bool(plan.page) + plan.structured > 1
     if plan.flat and spec.format == CSV and not spec.columns:
         raise _wrong(
@@ -125,7 +125,7 @@ def columns_of(plan: ExtractionPlan) -> tuple[str, ...]:
 
 
 def completed(spec: SinkSpec) -> SinkSpec:
-    """The specification with what follows from the place's name."""
+    """Return the specification, completed from the name of the place."""
     scheme, separator, _ = spec.url.partition("://")
     if separator and scheme != "file":
         return msgspec.structs.replace(spec, format=spec.format or SCHEMES.get(scheme, scheme))

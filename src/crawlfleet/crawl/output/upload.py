@@ -1,8 +1,4 @@
-"""Output of a crawl that runs on a node, handed over to the master in segments.
-
-A segment is durable at the master before the frontier's commit that counts it. Its number is never
-used again, also when it is taken back: a copy that comes late can replace nothing.
-"""
+"""Uploads the output of a crawl that runs on a node to the master, in segments."""
 
 import asyncio
 import zlib
@@ -131,7 +127,7 @@ class UploadSink:
         return msgspec.to_builtins(Receipt(runs=(*self._earlier, self._run)))
 
     async def finish(self) -> Mapping[str, Any]:
-        """Say that all is committed: a last segment, with nothing in it."""
+        """Send a last, empty segment: all output is committed."""
         known = () if self._others is None else await self._others()
         await self._upload([Chunk(b"", 0, is_part=False)], known=known)
         return {"items": sum(run.items for run in (*self._earlier, self._run))}

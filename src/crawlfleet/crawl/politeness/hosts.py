@@ -1,7 +1,7 @@
-"""A host while this process visits it: its queue, its clock, its rules, and what happened.
+"""The state of a host while this process visits it: its queue, its clock, its rules, its results.
 
-Of a host that is split several parts may be visited here, each by a lease of its own; what belongs
-to the host as a whole (`Site`) they have in common.
+Several parts of a split host may be visited here, each with a lease of its own; they share the
+state of the whole host (`Site`).
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Site:
         """Held by the visitor that requests robots.txt; the others wait, and know it then."""
 
     def join(self, part: str, at_once: int, known: HostState) -> None:
-        """One more part, with what its last owner knew of the host."""
+        """Add one more part, with the previous owner's state of the host."""
         self.clock.next_at = max(self.clock.next_at, known.next_at)
         if not self.visited or known.robots_until > self.known.robots_until:
             self.known = known

@@ -1,10 +1,10 @@
-"""Requests at the times that the fleet's ledger grants: between this engine and the ledger.
+"""Delays an engine's requests to the times that the fleet's ledger grants.
 
-Windows are asked for in batches: for the hosts that have something to do, some seconds each, and
-again before they end; so a page costs no message. A window counts by two clocks, one that nobody
-can set and the wall clock, whichever ends it first; and it is looked at once more in the moment
-in which a request goes out. So an engine that was stopped does not use old windows. What the
-ledger does not answer is not asked: a fleet without its master visits nobody for now.
+The client requests windows in batches: for hosts that have work, some seconds each, and again
+before they end; so a page costs no message. A window counts by two clocks, a monotonic one and the
+wall clock, whichever ends it first, and it is checked once more at the moment in which a request
+goes out. So an engine that was stopped does not use old windows. Without a window a host is not
+visited: a fleet without its master visits no host for now.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ Send = Callable[[FetchRequest], Awaitable[Fetched]]
 
 
 async def ledger_of(context: Context) -> Ledger | None:
-    """The fleet's ledger, if it has one. While nobody can say, the crawl waits."""
+    """Return the fleet's ledger, if it has one. Waits while that is unknown."""
     ledger: Ledger | None = getattr(context, "ledger", None)
     while ledger is not None:
         try:

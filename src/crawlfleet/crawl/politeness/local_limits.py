@@ -1,9 +1,9 @@
-"""Hosts that are one to somebody: of the same registered domain, or on the same server.
+"""Limits requests to hosts of the same registered domain, or on the same server.
 
-Each host has a clock of its own; what is here bounds all of a domain and all of an address
-together, so that a site with a thousand subdomains is not asked a thousand times a second; and
-all that an engine has under way. Every request of it comes through here: pages, retries, redirects
-and robots.txt.
+Each host has a clock of its own. These limits bound all hosts of a domain and all hosts of an
+address together, so that a site with a thousand subdomains does not get a thousand requests a
+second; and all requests of an engine that are under way. Every request comes through here: pages,
+retries, redirects and robots.txt.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from crawlfleet.model.crawl.parameters import Politeness
 IN_FLIGHT: Final = 256
 """Requests of an engine that are under way at once, to whomever."""
 MOST_IDLE: Final = 10_000
-"""Domains and addresses that are remembered while nobody asks them."""
+"""Maximum number of idle domains and addresses that are remembered."""
 REMEMBERED_S: Final = MIN_TTL_S
 """The neighbours of a host are worked out anew after so long: it may have moved."""
 
@@ -180,7 +180,7 @@ class Turn:
         return True
 
     async def wait(self) -> None:
-        """Take it as soon as it is there."""
+        """Wait until the domain and the address have room, and take a slot of each."""
         neighbourhood = self._neighbourhood
         joined = neighbourhood.known(self._host)
         if joined is None:

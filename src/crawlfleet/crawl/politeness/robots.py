@@ -1,7 +1,7 @@
-"""robots.txt of the hosts that are visited: fetched, remembered, asked.
+"""Fetches and caches the robots.txt of visited hosts.
 
-The decisions are those of `core.urls.robots_rules`; here is what waits for the answers. What is
-known moves with the host in its `HostState`; the parsed rules stay behind.
+The decisions are in `core.urls.robots_rules`. The file's state moves with the host in its
+`HostState`; the parsed rules stay behind.
 """
 
 import re
@@ -56,7 +56,7 @@ Fetch = Callable[[FetchRequest], Awaitable[Fetched]]
 
 
 class Robots:
-    """Knows for each host what its robots.txt lets us do."""
+    """The robots.txt rules of each host."""
 
     def __init__(self, fetch: Fetch, *, product: str, remembered: int = REMEMBERED) -> None:
         """`product` is the name by which sites know us: the first word of the user agent."""

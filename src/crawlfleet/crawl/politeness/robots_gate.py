@@ -30,7 +30,7 @@ class LeftAlone(CrawlfleetError):
 
 
 class NoLedger(CrawlfleetError):
-    """Nobody would keep several workers together within the limits of a host."""
+    """Raised when no ledger can keep several workers together within the limits of a host."""
 
     error_class: ClassVar = ErrorClass.INVALID
 

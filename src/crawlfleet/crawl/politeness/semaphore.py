@@ -15,7 +15,8 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self.free = count
-        """None while anybody waits: whoever gives one back hands it on."""
+        """Number of free slots. It is 0 while a task waits: a slot that is given back goes to the
+        next waiter."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
@@ -26,7 +27,7 @@ class Slots:
         return False
 
     async def wait(self) -> None:
-        """Take one as soon as it is there."""
+        """Wait for a slot, and take it."""
         if self.take():
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
