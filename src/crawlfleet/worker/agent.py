@@ -1,8 +1,9 @@
-"""A node's agent: register, work in a session until it ends, come back as the same node.
+"""A node's agent: it registers, works in a session until that ends, and comes back as the same
+node.
 
-The agent runs no work itself, so nothing that an executor does can keep it from its heartbeats.
-It stops for good when it was drained, or when it is told to; it starts over when its session is
-lost, after every executor of that session has been stopped.
+The agent runs no work itself, so nothing that an executor does can keep it from its heartbeats. It
+stops for good when it was drained or is ordered to stop. When its session is lost, it stops every
+executor of that session, and then starts over.
 """
 
 import asyncio
@@ -83,9 +84,10 @@ class Agent:
         self._health_info = health_info or HealthInfo()
 
     def stop(self) -> None:
-        """Let what runs end within the grace, give back the rest and leave; then `run` returns.
+        """Stop the node: running executions may end within the grace, the rest is given back, then
+        `run` returns.
 
-        The second time, or without a session or a grace, at once.
+        The second call stops at once, and so does the first without a session or a grace.
         """
         if self._leave_grace_s and self._health_info.session and not self._leaving.is_set():
             self._leaving.set()
@@ -93,9 +95,10 @@ class Agent:
             self._stopping.set()
 
     async def hand_in(self) -> None:
-        """Deliver what an earlier life left, if the master is there; `run` does so in any case.
+        """Deliver the finished work of an earlier life, if the master is reachable. `run` does so
+        in any case.
 
-        To be called before what takes long: the master does not wait for ever.
+        Call this before anything slow: the master waits for a limited time.
         """
         try:
             await self._redelivery.deliver()
@@ -103,7 +106,7 @@ class Agent:
             log.info("finished work waits on", error=str(error))
 
     async def run(self) -> AgentEnd:
-        """Be a node until drained or stopped."""
+        """Run the node until it is drained or stopped."""
         while not self._stopping.is_set():
             answer = await self._register()
             if answer is None:

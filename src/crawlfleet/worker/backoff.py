@@ -19,7 +19,7 @@ def chance_of(system: System) -> float:
 
 
 class Pauses:
-    """Pauses that double, each by chance between half and one and a half of what it would be."""
+    """Delays that double, each multiplied by a random factor from 0.5 to 1.5."""
 
     def __init__(self, system: System, *, first_s: float, longest_s: float) -> None:
         self._system = system

@@ -43,7 +43,7 @@ class HealthAddress(NamedTuple):
 async def answering(
     settings: WorkerSettings, health_info: HealthInfo
 ) -> AsyncIterator[HealthAddress | None]:
-    """Answer where the settings say, if they do; yields what to advertise."""
+    """Serve the endpoint if the settings enable it; yield the address to advertise."""
     advertised = parse_place(settings.advertise) if settings.advertise else None
     port = settings.health_port
     if port is None and advertised is not None:

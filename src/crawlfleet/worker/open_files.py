@@ -23,9 +23,9 @@ FEWEST_CONNECTIONS: Final = 8
 
 
 def allow_many(slots: int, connections: int, spares: int = 0) -> int:
-    """Raise the limit as far as this process may, and to no more than is of use; what it is now.
-    Says so where cells on so many slots cannot have so many connections each, with so many `spares`
-    that wait for work."""
+    """Raise the limit of open files as far as this process may and needs, and return the limit.
+    Logs a warning if it is too low for so many connections in each of the slots and so many
+    `spares`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft, most = (ENOUGH if each == resource.RLIM_INFINITY else each for each in (soft, hard))
     wanted = min(most, ENOUGH)

@@ -1,8 +1,8 @@
 """Delivers the finished work that earlier sessions of a node left.
 
-It is sent in batches. When the master fails over a batch again and again, its executions are sent
-one by one, so that one that it cannot digest does not cost the others; and only what it fails over
-when it comes alone, again and again, is given up.
+Reports are sent in batches. When the master fails over a batch again and again, its executions are
+sent one by one, so that one bad report does not hold up the others. Only an execution over which
+the master fails again and again when it is sent alone is given up.
 """
 
 from collections import Counter
@@ -37,9 +37,10 @@ class Redelivery:
         """Executions that are sent one by one."""
 
     async def deliver(self) -> None:
-        """Send all that is left; what was given to others meanwhile is refused, and forgotten.
+        """Send all reports that are left. Those of executions that another node has by now are
+        refused, and dropped.
 
-        Raises `MasterUnreachable` when something still waits; then do it again later.
+        Raises `MasterUnreachable` when some still wait; call this again later.
         """
         known = self._identity.load()
         trouble: MasterFailed | None = None

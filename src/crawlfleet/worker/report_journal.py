@@ -1,8 +1,8 @@
-"""Finished work on the node's disk, until a master has answered for it.
+"""A journal of finished work on the node's disk, until a master has answered for it.
 
-One file to which records are appended, each with its length and checksum: what was torn by a crash
-is left out. When nothing waits any more the file is emptied, which works on a full disk, too. A
-record that comes back although it was answered does no harm: the master refuses it.
+Records are appended to one file, each with its length and checksum: a record torn by a crash is
+left out. When no record waits the file is emptied, which works on a full disk, too. A record that
+comes back although it was answered does no harm: the master refuses it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.WORKER)
 MOST_BYTES: Final = 64_000_000
 HEAD: Final = struct.Struct(">II")
-"""Length and checksum of what follows."""
+"""The header of a record: its length and checksum."""
 WASTE_BYTES: Final = 4_000_000
 """Maximum size of answered records in the file before it is rewritten."""
 
@@ -37,10 +37,10 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportJournal:
-    """A `ReportKeeper` in a file; without a path in memory alone.
+    """A `ReportKeeper` in a file, or without a path in memory.
 
-    A disk that takes nothing does not stop the node: what cannot be written waits in memory, and
-    `is_full` says that no more work should be taken.
+    A disk that fails does not stop the node: records that cannot be written wait in memory, and
+    `is_full` keeps the node from taking more work.
     """
 
     def __init__(self, path: Path | None, *, most_bytes: int = MOST_BYTES) -> None:
@@ -99,7 +99,7 @@ class ReportJournal:
         await asyncio.shield(asyncio.create_task(act(), name="journal"))
 
     async def _clear(self) -> None:
-        """Give back the room of what was answered."""
+        """Free the space of answered records."""
         if self._path is None:
             return
         try:

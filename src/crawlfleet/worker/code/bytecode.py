@@ -1,8 +1,9 @@
-"""Bytecode of an environment, made once in a cell, so that no execution has to compile it again.
+"""Compiles the bytecode of an environment once, in a cell, so that no execution has to compile it
+again.
 
-Nothing of a stranger runs outside of a cell, and a compiler that reads strangers' code is no
-exception. It can write to a folder of its own alone, and what is found there afterwards is put
-beside the sources. Without it everything works, only slower.
+Foreign code never runs outside of a cell, and a compiler that reads foreign code is no exception.
+It can write to a folder of its own alone; its files are then put beside the sources. Without
+bytecode everything works, only slower.
 """
 
 import asyncio
@@ -39,7 +40,8 @@ for folder in folders:
                 except Exception:
                     pass  # who imports it is told
 """
-"""An environment never changes, so that nobody need look whether a source has."""
+"""The compiler's program. It makes bytecode that is never checked against its source, since an
+environment never changes."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -86,7 +88,7 @@ class Bytecode:
 
 
 class _End(asyncio.SubprocessProtocol):
-    """Hears of the end alone."""
+    """Observes only the end of a cell."""
 
     def __init__(self) -> None:
         self.seen = asyncio.Event()
@@ -96,8 +98,8 @@ class _End(asyncio.SubprocessProtocol):
 
 
 def _put_in_place(output: Path, sources: tuple[Path, ...]) -> None:
-    """Put plain files that have the name of a source where Python looks for its bytecode, as the
-    node's own. What else a cell left is not looked at, and no link of it is followed."""
+    """Put the compiler's files where Python looks for bytecode, as files of the node. Only plain
+    files named after a source are taken, and no link of the cell is followed."""
     for folder in sources:
         for parent, _, names in os.walk(folder):
             with contextlib.suppress(OSError), _folder_within(output, Path(parent)) as made:

@@ -1,9 +1,9 @@
-"""Environments of bundles on this node: made once, used by many executions, and cleared away.
+"""Makes the environments of bundles on this node: each once, for many executions, and removes them.
 
 Each is a folder named after the digest of its archive, with the code and a virtual environment of
-its own. It is made under another name and then renamed, so that whatever has its name is whole,
-however its maker died. A lock on a file beside it tells all agents of the machine who makes it, who
-uses it, and whether it may go: the kernel lets go of the lock of one that is killed.
+its own. It is made under another name and then renamed, so that a folder with its final name is
+complete, however its maker died. A lock on a file beside it coordinates all agents of the machine
+that make, use or remove it; the kernel releases the lock of an agent that is killed.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ _GONE: Final = "gone"
 Fetch = Callable[[], Awaitable[bytes]]
 """Brings the archive."""
 Tell = Callable[[str], None]
-"""Takes a line for the log of whoever waits."""
+"""Adds a line to the log of the execution that waits."""
 Compile = Callable[[Path], Awaitable[bool]]
 """Makes the bytecode of an environment, if it can be made; raises nothing but `OSError`."""
 
 
 class NoCode(Exception):
-    """The archive of a bundle is not to be had; the message says why."""
+    """The archive of a bundle is not available; the message has the reason."""
 
 
 class CannotMake(Exception):
@@ -57,7 +57,7 @@ class CannotMake(Exception):
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """Code and what it needs, for reading only."""
+    """A bundle's code with its packages, for reading only."""
 
     folder: Path
     contents: Contents
@@ -118,12 +118,12 @@ class Environments:
         return [digest for _, digest in sorted(found, reverse=True)]
 
     async def tidy(self) -> None:
-        """Clear away what dead makers left, and what has not been used for longest beyond the
-        limit; never what somebody uses."""
+        """Remove incomplete environments of dead agents, and the least recently used ones beyond
+        the limit; never one that is in use."""
         await asyncio.to_thread(self._tidy)
 
     async def _shared(self, lock: int, ref: BundleRef, fetch: Fetch, tell: Tell) -> Environment:
-        """The environment, with the lock held together with others who use it."""
+        """Yield the environment while its lock is held together with its other users."""
         while True:
             await _locked(lock, fcntl.LOCK_SH)
             found = await asyncio.to_thread(self._found, ref.digest)
@@ -287,8 +287,8 @@ def _remove(folders: Iterable[Path]) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove a folder that nobody needs; what stays has its turn with the next tidying, and takes
-    room until then."""
+    """Remove an unused folder. Files that cannot be removed take up space until the next tidying
+    tries again."""
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
         log.warning("environment not cleared away", folder=str(folder), remedy="remove it by hand")

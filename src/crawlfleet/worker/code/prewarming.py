@@ -1,6 +1,7 @@
-"""Environments made ahead of the work: as the master asks, one at a time, beside what runs.
+"""Makes environments ahead of their executions: as the master asks, one at a time, beside running
+work.
 
-A node also tells the master which it has, so that work goes where its code is ready.
+A node also reports its environments to the master, so that work goes where its code is ready.
 """
 
 import asyncio
@@ -22,7 +23,8 @@ from crawlfleet.worker.code.environments import CannotMake, Environments, NoCode
 
 log = logger(Component.WORKER)
 TOLD_AGAIN: Final = 20
-"""After so many heartbeats all is said again: another master may have begun to listen."""
+"""Number of heartbeats after which all digests are sent again: another master may be listening by
+then."""
 Made = Callable[[], None]
 
 
@@ -50,7 +52,7 @@ class Warming:
         return kept
 
     def said(self, told: tuple[str, ...] | UnsetType) -> None:
-        """The master has heard it."""
+        """Note that the master has received these digests."""
         if told is not UNSET:
             self._told = told
 

@@ -1,7 +1,7 @@
-"""Holding a lock: renewed in the background, and given up before its lease may be over.
+"""Holds a lock: renews its lease in the background, and gives it up before the lease may be over.
 
-The lease counts from when it was asked for, by a clock that nobody sets and that goes on while the
-process or the machine sleeps. A tenth of it is left as a margin, for clocks that do not go alike.
+The lease counts from the time of the request, by a monotonic clock that goes on while the process
+or the machine sleeps. A tenth of it is left as a margin, for clocks that differ in speed.
 """
 
 import asyncio

@@ -229,7 +229,7 @@ def _error(execution_id: str, error: BaseException) -> protocol.Error:
 
 
 def _error_class(error: BaseException) -> ErrorClass:
-    """The exception's own attribute `error_class` decides, else what it is."""
+    """Return the exception's own attribute `error_class`, or else the class that fits its type."""
     try:
         return ErrorClass(error.error_class)  # type: ignore[attr-defined]
     except (AttributeError, ValueError):

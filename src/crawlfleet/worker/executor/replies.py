@@ -41,8 +41,8 @@ class Replies:
 
 
 class Waiting:
-    """Executions that were sent ahead. What cannot begin soon is handed back, by a thread of its
-    own: user code may keep the event loop busy for as long as it likes."""
+    """Executions that were sent ahead. A thread of its own hands back those that cannot begin soon:
+    user code may keep the event loop busy for as long as it likes."""
 
     def __init__(self, replies: Replies, *, patience_s: float = PATIENCE_S) -> None:
         self._replies = replies

@@ -22,7 +22,7 @@ _LEVELS: Final = {str(level): level for level in LogLevel}
 
 
 def fail_future(future: asyncio.Future[Any], error: Exception) -> None:
-    """Tell it to those who wait; that nobody does, having been cancelled, is no fault."""
+    """Fail a future, unless it is done or cancelled. It need not have a waiter."""
     if not future.done():
         future.set_exception(error)
         future.exception()  # or asyncio complains of an error that nobody asked for
@@ -99,7 +99,7 @@ class SentExecution:
         fail_future(self.ended, error)
 
     def listen_again(self) -> None:
-        """Wait for the end anew, after whoever waited was cancelled or told of the limit."""
+        """Wait for the end again, after the waiter was cancelled or the time limit was reached."""
         self._disarm()
         self.ended = self._loop.create_future()
 
@@ -177,7 +177,7 @@ class Executions:
         return first, [each for each in others if each is not None]
 
     def take(self, reply: protocol.AnyReply) -> None:
-        """Something was said; raises `pipe.Malformed` if it was not its turn."""
+        """Handle a reply. Raises `pipe.Malformed` if it is out of turn."""
         match reply:
             case protocol.Started():
                 self._begin(reply)

@@ -25,7 +25,7 @@ class Output:
 
     @property
     def tail(self) -> str:
-        """The last of what the present owner printed."""
+        """The last output of the present execution."""
         return self._tail.decode(errors="replace").strip()
 
     @property

@@ -75,7 +75,7 @@ class ProcessPool:
         self._idle: list[ExecutorProcess] = []
         self._at_work: dict[str, ExecutorProcess] = {}
         self._leaving: set[asyncio.Task[None]] = set()
-        """Ends of cells whose work is done: nobody who asked for it waits for them."""
+        """Tasks that end cells whose work is done; no execution waits for them."""
         self._code_runner: CodeRunner | None = None
         if workshop is not None:
             self._code_runner = CodeRunner(
@@ -103,7 +103,8 @@ class ProcessPool:
         return sum(child.ahead for child in self._children if not self._is_old(child))
 
     async def prestart(self) -> None:
-        """Start one process ahead of the first work; raises nothing, the first run would tell."""
+        """Start one process ahead of the first execution. Raises nothing: the first execution would
+        fail with the reason."""
         try:
             child, _ = await self._acquire(PYTHON)
         except ProcessNotStarted as failure:

@@ -1,6 +1,6 @@
-"""One executor process as the pool sees it: its start, the talk with it, and a certain end.
+"""One executor process as the pool uses it: its start, its messages, and its certain end.
 
-Whatever it says out of turn ends it.
+A message out of turn ends the process.
 """
 
 import asyncio
@@ -34,12 +34,13 @@ LEASH: Final = (sys.executable, "-I", "-S", str(Path(parent_watch.__file__)))
 EXIT_WAIT_S: Final = 1.0
 """Seconds in which a process must exit after it closed its stdout; then it is killed."""
 LAST_WORDS_S: Final = 0.2
-"""After the process is gone, how long its pipe may still deliver what it had written."""
+"""Seconds in which the pipe of a dead process may still deliver its last output."""
 REAP_WAIT_S: Final = 5.0
 
 
 class ProcessGone(Exception):
-    """The process is gone, or had to go. The message says why, and is empty when it just died."""
+    """The process is gone, or had to be ended. The message has the reason, and is empty when the
+    process just died."""
 
     def __init__(self, message: str = "", error_class: ErrorClass = ErrorClass.CRASH) -> None:
         super().__init__(message)
@@ -74,7 +75,8 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
     time, and again."""
 
     def __init__(self, kind: str, *, confined: bool = False) -> None:
-        """A `confined` one hears from a cell, which is its transport."""
+        """Create the object for a process. A `confined` one gets its messages from a cell, which is
+        its transport."""
         self.kind = kind
         self._confined = confined
         self.executions = 0
@@ -103,7 +105,8 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
         variables: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> "ExecutorProcess":
-        """A process that said `ready`; raises `ProcessNotStarted` when it does not come to that.
+        """Start a process and wait until it is ready. Raises `ProcessNotStarted` if it does not get
+        ready.
 
         It has these `variables` and no others, and starts in the `folder`; without them, those of
         every executor.
@@ -206,7 +209,8 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
     def begin(
         self, start: protocol.Start, observer: Observer, limit_s: float | None
     ) -> SentExecution:
-        """Send it; its end is heard in the turn. When that is cancelled, `halt` it."""
+        """Send an execution and return its state, whose `ended` resolves at its end. A caller that
+        is cancelled while it waits must `halt` it."""
         self.executions += 1
         if self.departed:
             talk = SentExecution(start.execution_id, observer, limit_s, self._loop)
@@ -215,11 +219,13 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
         return self._channel.begin(start, observer, limit_s)
 
     def tell(self, order: protocol.WorkOrder | protocol.Response) -> bool:
-        """Send something about the present execution; whether it is that one."""
+        """Send an order or response to the execution that runs. Returns false, without sending, if
+        that is not the one meant."""
         return self._channel.tell(order)
 
     async def halt(self, talk: SentExecution, grace_s: float) -> bool:
-        """Stop it; whether the process did so in time and can be used again."""
+        """Cancel an execution. Returns whether the process stopped it in time and can be used
+        again."""
         if talk.ending is not None or self.departed:
             return not self.departed
         talk.listen_again()
@@ -250,8 +256,8 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
         return manner, self._output.tail
 
     async def retire(self, grace_s: float) -> None:
-        """Let it go by closing its stdin; by force after the grace. A cell whose work is done is
-        ended at once: nothing of it is used again."""
+        """End the process by closing its stdin; by force after the grace. A cell whose work is done
+        is ended at once: it is not used again."""
         if self._cell is not None and not self.under_way:
             self.kill()
             with contextlib.suppress(TimeoutError):
@@ -269,13 +275,13 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
             await self.end()
 
     async def stop(self) -> None:
-        """Kill it; nothing of what ran in a cell runs any more, whose traces `end` removes."""
+        """Kill the process and all processes of its cell; `end` removes the cell's files."""
         self.kill()
         if self._cell is not None:
             await self._cell.stop()
 
     async def end(self) -> None:
-        """Kill it with all its descendants that stayed in its group, and reap it."""
+        """Kill the process with all descendants in its process group, and reap it."""
         self.kill()
         try:
             async with asyncio.timeout(REAP_WAIT_S):

@@ -1,6 +1,6 @@
-"""The talk with one executor process: orders and replies as lines, many of them at once.
+"""The messages of one executor process: orders and replies as lines, for many executions at once.
 
-A process that can queue executions and has been quick of late is sent some ahead.
+Some executions are sent ahead to a process that can queue them and has been quick lately.
 """
 
 import asyncio
@@ -20,7 +20,8 @@ NEWEST_SHARE: Final = 0.2
 
 
 class ProcessChannel:
-    """Says what it is told to, and tells those who wait what it hears."""
+    """Sends orders to an executor process, and passes its replies to the executions that wait for
+    them."""
 
     def __init__(
         self, output: Output, write: Callable[[bytes], None], loop: asyncio.AbstractEventLoop
@@ -63,14 +64,15 @@ class ProcessChannel:
     def begin(
         self, start: protocol.Start, observer: Observer, limit_s: float | None
     ) -> SentExecution:
-        """Send it; its end is heard in the turn."""
+        """Send an execution and return its state, whose `ended` resolves at its end."""
         turn = SentExecution(start.execution_id, observer, limit_s, self._loop)
         self._executions.add(turn)
         self.send(start)
         return turn
 
     def tell(self, order: protocol.WorkOrder | protocol.Response) -> bool:
-        """Send something about the present execution; whether it is that one."""
+        """Send an order or response to the execution that runs. Returns false, without sending, if
+        that is not the one meant."""
         first = self._executions.first
         present = first is not None and first.has_begun and first.id == order.execution_id
         if present:

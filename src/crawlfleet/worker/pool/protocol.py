@@ -22,7 +22,8 @@ PROTOCOL: Final = 1
 MAX_RESULT_BYTES: Final = 1_000_000
 """A larger result is an error: large output belongs into a sink, not into the task's record."""
 MAX_REPLY_BYTES: Final = 2 * MAX_RESULT_BYTES
-"""A process that sends a longer line is stopped; nobody keeps reading to see how long it gets."""
+"""Maximum length of a reply. A process that sends a longer line is stopped, and the rest is not
+read."""
 MAX_ORDER_BYTES: Final = 32_000_000
 """Twice what the master accepts as a request, so that no parameters are ever too long."""
 MAX_DATA_BYTES: Final = 1_000_000
@@ -62,11 +63,12 @@ class Hello(Order, frozen=True, kw_only=True):
     takes: tuple[str, ...] = ()
     """The services to which the node passes on a `request`."""
     ahead: int = MAX_AHEAD
-    """The most executions that the node sends ahead, if the process says that it can queue them."""
+    """Maximum number of executions that the node sends ahead, if the process can queue them."""
 
 
 class Start(Order, frozen=True, kw_only=True):
-    """Run this, after what was sent before it; only sent ahead to a process that can queue."""
+    """The order to run an execution, after those sent before it. It is sent ahead only to a process
+    that can queue."""
 
     execution_id: str
     task_id: str

@@ -1,4 +1,4 @@
-"""Between assignments and messages of the executor protocol, for all who run executions."""
+"""Converts between assignments and messages of the executor protocol."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

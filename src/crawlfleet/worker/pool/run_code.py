@@ -1,7 +1,7 @@
-"""Runs code that people handed over: each execution in a process of its own, which ends with it.
+"""Runs handed-over code: each execution in a process of its own, which ends with it.
 
-The process of a bundle is in a cell, which is given the environment to read and has a scratch
-folder of its own. Without one it runs only on a node without a sandbox, whose owner said so
+The process of a bundle runs in a cell, which may read the environment and has a scratch folder of
+its own. Without a cell it runs only on a node without a sandbox whose owner allows that
 (`worker.bundles_unconfined`).
 """
 
@@ -25,14 +25,14 @@ from crawlfleet.worker.pool.workspace import Workspace, Workspaces
 
 
 class Order(Protocol):
-    """Says what the cell of an execution is given, by what it needs; `None` when it needs none.
+    """Returns the order for the cell of an execution, by its needs; `None` when it needs no cell.
     Raises `Unprovided`."""
 
     async def __call__(self, assignment: Assignment, provide: Provide) -> CellOrder | None: ...
 
 
 class CodeRunner:
-    """The part of a pool that runs what is not of this program."""
+    """The part of a pool that runs handed-over code."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class CodeRunner:
         at_work: dict[str, ExecutorProcess],
         ready_timeout_s: float,
     ) -> None:
-        """`at_work` is told which process has which execution, so that orders reach it."""
+        """Create a runner. It notes in `at_work` which process has which execution, so that orders
+        reach it."""
         self._settings = settings
         self._workshop = workshop
         self._sandbox = sandbox

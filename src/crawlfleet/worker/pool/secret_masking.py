@@ -1,9 +1,9 @@
-"""Keeps the secrets of an execution out of all that is told about it.
+"""Masks the secrets of an execution in its output, logs and results.
 
-Done by the agent, which foreign code cannot reach. A value is found as it is and in the forms in
+The agent does it, which foreign code cannot reach. A value is found as it is and in the forms in
 which programs print it by accident: as JSON, as a Python literal, in a URL, in base64, line by
-line, and cut off where a line or a text was. Whoever wants to tell a secret can write it backwards;
-against that no mask helps, and a cell with few ways out does.
+line, and cut off where a line or a text was. Code that wants to reveal a secret can write it
+backwards; no mask helps against that, but a cell with limited network access does.
 """
 
 import base64
@@ -108,8 +108,8 @@ class SecretMask:
 
 
 class MaskingObserver:
-    """An `Observer` that passes on everything but the values. Items are passed on as they are:
-    what code hands over as its output is its own affair."""
+    """An `Observer` that masks secrets in everything it passes on, except items: the output of the
+    code is passed on as it is."""
 
     def __init__(self, observer: Observer, mask: SecretMask) -> None:
         self._observer = observer

@@ -48,7 +48,7 @@ KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "S
 
 
 class Workspace(msgspec.Struct, frozen=True, kw_only=True):
-    """All that it takes to start the process of an execution."""
+    """The command, folders and variables for the process of one execution."""
 
     command: tuple[str, ...]
     scratch: Path
@@ -76,7 +76,7 @@ class Workspaces:
         return self._environments
 
     async def open(self) -> None:
-        """Clear away what dead agents left."""
+        """Remove the folders of dead agents."""
         await self._environments.tidy()
         await asyncio.to_thread(self._sweep)
 

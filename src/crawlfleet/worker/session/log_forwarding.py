@@ -1,8 +1,9 @@
-"""Passes on what executions say while they run: best effort, bounded, and never in their way.
+"""Forwards the logs, progress and figures of executions: best effort, bounded, and never in their
+way.
 
-Hearing a line costs a few microseconds and never waits. What was observer goes to the master in
-batches, one at a time; while the master is slow or away, lines gather here up to a bound, and
-then the middle of a log gives way. An execution that says nothing costs no message.
+Taking a line costs a few microseconds and never waits. Lines go to the master in batches, one at a
+time. While the master is slow or away, lines are buffered up to a limit; beyond it the middle of a
+log is dropped. An execution that logs nothing costs no message.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ GATHER_S: Final = 0.1
 LINES_AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 250_000
 FIGURES_BYTES: Final = 5_000
-"""About what those of one crawl have."""
+"""Approximate size of the figures of one crawl."""
 EXECUTIONS_AT_ONCE: Final = 200
 UNSENT_BYTES: Final = 16_000_000
 """Maximum size of all logs in memory: a master that is away for long must not cost this node its
@@ -79,7 +80,7 @@ class ExecutionObserver:
         self.answers: list[OrderAnswer] = []
         """Answers that the master has not confirmed."""
         self.closed = False
-        """Nobody will read more of its log."""
+        """True when the master takes no more of its log."""
         self._logs = notes
         self._begin = begin
         self._relay = relay
@@ -124,7 +125,7 @@ class ExecutionObserver:
 
 
 class LogForwarder:
-    """Gathers what the executions of a session say, and sends it for as long as it runs."""
+    """Buffers the messages of a session's executions, and sends them for as long as it runs."""
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class LogForwarder:
             self._forget(next(iter(self._waiting.values())))
 
     async def run(self) -> None:
-        """Until the master refuses to hear more; one that is away is tried again and again."""
+        """Send messages until the master refuses them. While it is away, sending is retried."""
         pause_s = FIRST_PAUSE_S
         while not self._refused:
             await self._something.wait()
@@ -200,7 +201,7 @@ class LogForwarder:
                 self._something.clear()
 
     async def finish(self) -> None:
-        """Say what is left, if that is quick."""
+        """Send the remaining messages, if that is quick."""
         try:
             async with asyncio.timeout(LAST_WORDS_S):
                 while self._waiting and not self._refused:
@@ -270,7 +271,7 @@ class LogForwarder:
             self._waiting[observer.execution_id] = observer
 
     def _close(self, observer: ExecutionObserver) -> None:
-        """Say nothing more about an execution."""
+        """Drop the messages of an execution, and take no more of them."""
         self._waiting.pop(observer.execution_id, None)
         self._moved.discard(observer.execution_id)
         self._counted.discard(observer.execution_id)

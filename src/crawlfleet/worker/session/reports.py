@@ -31,11 +31,13 @@ report, this is well below the smallest limit of a master."""
 USUAL_METRICS: Final = 8
 """Number of figures up to which those of an execution count as small, and are not measured."""
 START_TOLD_WITHIN_S: Final = 0.1
-"""Nobody looks so closely, and a fleet's short tasks cost its master one message, not two."""
+"""Seconds for which a start may wait, so that a fleet's short tasks cost the master one message
+instead of two."""
 MOMENT_S: Final = 1.0
-"""A master that takes longer may be away. What ends within it is written together."""
+"""Seconds after which a master that has not answered may be away. Ends within this time are written
+to disk together."""
 ASK_AGAIN_S: Final = 1.0
-"""After which something is said again that the master could not decide on yet."""
+"""Seconds after which a report that the master could not decide on yet is sent again."""
 _encode: Final = msgspec.json.Encoder().encode
 ENDS: Final = frozenset({ReportKind.SUCCEEDED, ReportKind.FAILED})
 """Kinds of reports that must not be lost, since the work would be repeated. All others follow from
@@ -120,7 +122,8 @@ class Reports:
         self._something.set()
 
     def say_started(self, about: Assignment) -> None:
-        """Soon, not at once: work that is done by then needs one report instead of two."""
+        """Queue the report of a start, to be sent soon: an execution that ends by then needs one
+        report instead of two."""
         if not self._begun:
             self._loop.call_later(START_TOLD_WITHIN_S, self._something.set)
         start = _Start(about, self._system.now(), self._loop.time())
@@ -132,10 +135,10 @@ class Reports:
         self._something.clear()
 
     async def send(self) -> list[tuple[Report, ReportOutcome]]:
-        """Send what fits into one message; what was said, with the answers. What has to be said
-        again has none yet.
+        """Send the reports that fit into one message, and return those with final outcomes. Reports
+        that the master wants again later are left out.
 
-        Raises `MasterUnreachable` or `Refused`, and everything waits on.
+        Raises `MasterUnreachable` or `Refused`; then all reports keep waiting.
         """
         self._unsent += [start.report() for start in self._begun.values()]
         self._begun.clear()
@@ -176,7 +179,7 @@ class Reports:
             await asyncio.sleep(MOMENT_S)
 
     async def keep(self) -> None:
-        """Write to disk all that ended and was not answered."""
+        """Write all unanswered ends of executions to disk."""
         waiting = (*self._unsent, *self._later)
         over = {each.execution_id for each in waiting if each.kind in ENDS} - self._kept
         if over or self._kept:

@@ -1,9 +1,9 @@
-"""One session of a node: take leases, run them, report, and stop in time.
+"""One session of a node: it takes leases, runs executions, reports, and stops in time.
 
 The session is over for this node when its own monotonic clock says that the master may have given
 the work away: a timeout after it *sent* the last message that was answered. It then stops every
-executor, since somebody else may be doing the same work already. What ended and was not answered
-is kept for the next session to hand in; those that say the same again do no harm.
+executor, since another node may be doing the same work already. Ends that were not answered are
+kept for the next session; repeated reports do no harm.
 """
 
 import asyncio
@@ -206,11 +206,8 @@ class WorkSession:
         )
 
     def _work_by(self, terms: NodeTerms, heard_at: float) -> None:
-        """Apply what the cluster's settings say; the next heartbeat confirms it.
-
-        A shorter time-out holds from the message that was answered with it: the master counts
-        by it as soon as the node says that it does, too.
-        """
+        """Apply the cluster's settings; the next heartbeat confirms them. A shorter timeout holds
+        from the answered message on: the master uses it as soon as the node confirms it."""
         if terms.version != self._version:
             log.info("settings of the cluster", version=terms.version, node_id=self._node_id)
         self._version = terms.version
@@ -296,7 +293,7 @@ class WorkSession:
                 self._work.forget(report.execution_id)
 
     async def _send_last_reports(self) -> None:
-        """Tell what was given back, so that others can begin with it at once."""
+        """Send the last reports, so that other nodes can begin the returned executions at once."""
         with contextlib.suppress(MasterUnreachable, Refused, TimeoutError):
             async with asyncio.timeout(LAST_REPORTS_S):
                 while self._reports:

@@ -1,8 +1,8 @@
-"""The executions that a session holds: what waits for a slot, what runs, what ended unconfirmed.
+"""The executions that a session holds: those that wait for a slot, run, or have ended unconfirmed.
 
-What is assigned lies ready until a slot is free, in order; some is sent ahead to a pool that can
-queue it, and what lies for too long is given back. Nothing here waits for the master: what there is
-to say goes into the reports.
+Assigned executions stay ready, in order, until a slot is free. Some are sent ahead to a pool that
+can queue them, and those that stay ready for too long are given back. Nothing here waits for the
+master: messages to it go into the reports.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ another node may have room."""
 
 
 class SessionWork:
-    """Runs what it is given in the slots of the node, and says how each ended."""
+    """Runs the assigned executions in the slots of the node, and reports their ends."""
 
     def __init__(
         self, *, pool: ExecutorPool, reports: Reports, relay: Relay, pace: Pace, slots: int
@@ -43,7 +43,7 @@ class SessionWork:
         self.held: dict[str, Assignment] = {}
         """Executions that are running here, or whose end the master has not confirmed."""
         self._ready: OrderedDict[str, Assignment] = OrderedDict()
-        """Held, in order, until a slot is free."""
+        """Held executions that wait for a slot, in order."""
         self.running: dict[str, asyncio.Task[None]] = {}
         """Executions that the pool has; more than there are slots when some can be sent ahead."""
         self._is_next_due = False
@@ -82,8 +82,8 @@ class SessionWork:
             self._run_soon()
 
     async def _work(self, assignment: Assignment, ahead: bool) -> None:
-        """Execute it, and in its place what follows: a task of the loop for each would cost more
-        than the rest of a short execution."""
+        """Run an execution, and then the following ones in the same asyncio task: a task for each
+        would cost more than the rest of a short execution."""
         task = asyncio.current_task(self._loop)
         assert task is not None, "it runs in one"
         while True:
@@ -96,7 +96,7 @@ class SessionWork:
             self.running[assignment.execution_id] = task
 
     def _run_soon(self) -> None:
-        """Once for all that ends at the same time."""
+        """Fill free slots once for all executions that end in the same turn of the loop."""
         if not self._is_next_due:
             self._is_next_due = True
             self._loop.call_soon(self.run_next)
@@ -123,11 +123,12 @@ class SessionWork:
         return assignment, is_ahead
 
     def _may_send_ahead(self) -> bool:
-        """Not when the cluster's settings allow this node fewer slots than the pool has."""
+        """Return whether executions may be sent ahead: not while one waits for a slot, and not when
+        the cluster's settings allow this node fewer slots than the pool has."""
         return not self._one_waits and self._slots == self._offered_slots
 
     def _give_back_later(self) -> None:
-        """Look again soon: what is not begun by then should go where it can be."""
+        """Check again soon: executions that did not begin by then are given back."""
         if self._giving_back is None:
             newest = next(reversed(self._ready))
             self._giving_back = self._loop.call_later(READY_AT_MOST_S, self._give_back, newest)
@@ -143,7 +144,7 @@ class SessionWork:
             self._give_back_later()
 
     def _remember(self, execution_id: str) -> None:
-        """Known from now on: a late copy of its assignment must not start it again."""
+        """Remember an execution, so that a late copy of its assignment does not start it again."""
         self._seen[execution_id] = None
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
@@ -177,7 +178,7 @@ class SessionWork:
             self._run_soon()
 
     def obey(self, orders: tuple[StopOrder, ...]) -> None:
-        """Stop what the master wants stopped. May be told twice."""
+        """Stop the executions that the master orders to stop. An order may come twice."""
         for order in orders:
             if order.execution_id in self.running:
                 self._stop_one(order.execution_id)
@@ -190,13 +191,12 @@ class SessionWork:
                     self._reports.say(order, ReportKind.STOPPED)
 
     def active_tasks(self) -> tuple[str, ...]:
-        """The tasks that are worked at, without those that are nobody's any more and only have to
-        stop yet."""
+        """Return the tasks of the running executions that this node still holds."""
         held = self.held
         return tuple(held[id].task_id for id in self.running if id in held)
 
     def drop(self, listed: tuple[str, ...], lost_tasks: frozenset[str]) -> None:
-        """Stop those executions of a heartbeat that the master says are no longer ours."""
+        """Stop those listed executions whose leases this node has lost, as the master reported."""
         for id in listed:
             held = self.held.get(id)  # not what was forgotten, and takes its time to stop
             if held is not None and id in self.running and held.task_id in lost_tasks:
@@ -211,13 +211,13 @@ class SessionWork:
             self._stop_one(execution_id)
 
     def _stop_one(self, execution_id: str) -> None:
-        """Order it to stop once: a second order would cut short the time it has to clean up."""
+        """Cancel an execution once: a second cancellation would cut short its time to clean up."""
         running = self.running[execution_id]
         if not running.cancelling():
             running.cancel()
 
     async def stop_all(self) -> None:
-        """Stop everything, and give back what did not begin; when it returns nothing runs."""
+        """Stop all running executions and give back the others. Nothing runs when it returns."""
         if self._giving_back is not None:
             self._giving_back.cancel()
         self._slots = 0  # whatever comes back from the pool stays here
