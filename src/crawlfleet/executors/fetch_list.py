@@ -74,7 +74,7 @@ class FetchedList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Host:
-    """The URLs of one host, and when the next of them may be asked for."""
+    """The URLs of one host, and the time at which the next may be fetched."""
 
     def __init__(self) -> None:
         self.queue: deque[tuple[str, int]] = deque()

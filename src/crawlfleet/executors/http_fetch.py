@@ -310,7 +310,8 @@ def _fit(content: bytes, charset: str | None, most: int) -> tuple[bytes, str | N
 
 
 def _text(content: bytes, charset: str | None) -> str | None:
-    """A declared charset is believed; without one, only what is UTF-8 counts as text."""
+    """Return the body as text, or `None`. A declared charset is trusted; without one, only UTF-8
+    counts as text."""
     try:
         if charset:
             return content.decode(charset, errors="replace")

@@ -83,7 +83,7 @@ def log(message: str, *, level: str = "info", **fields: Any) -> None:
 
 
 def progress(done: float, total: float | None = None) -> None:
-    """Report the progress of the current execution, for people who watch."""
+    """Report the progress of the current execution."""
     present = _here()
     now = time.monotonic()
     # A loop that reports each step shall not wait at each.

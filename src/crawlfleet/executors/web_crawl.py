@@ -326,7 +326,7 @@ class EmptyNews:
 
 @contextlib.contextmanager
 def _explaining() -> Iterator[None]:
-    """Raise what is wrong with the parameters as the failure of the task."""
+    """Turn problems of the parameters into the failure of the task (`BadCrawl`)."""
     try:
         yield
     except InvalidRequest as error:

@@ -1,1 +1,1 @@
-"""Alerts: rules over events and figures, and whom they are sent to."""
+"""Alerts: rules over events and measurements, and the notices that they cause."""

@@ -7,7 +7,7 @@ from crawlfleet.features.alerts.watcher import AlertWatcher
 
 
 def alerts(kernel: Kernel, adapters: Adapters) -> Feature:
-    """The rules that say when people are alerted."""
+    """Build the alerts feature: the rules, and the loop that evaluates them."""
     store, state, system = kernel.store, kernel.state, kernel.system
     watcher = AlertWatcher(store=store, state=state, system=system, disk_free=adapters.disk_free)
     return Feature(

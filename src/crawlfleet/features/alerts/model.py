@@ -1,7 +1,7 @@
 """Alert rules, and the current state of each.
 
-A rule watches one measurement or one kind of event. All that it finds at one time is one alert,
-with the things that it is about, so that a rack that loses its power is one letter and not fifty.
+A rule watches one measurement or one kind of event. Everything that it finds at one time is one
+alert with several subjects, so that a rack that loses power causes one notice and not fifty.
 """
 
 from enum import StrEnum

@@ -45,7 +45,7 @@ class Alerts:
         return found
 
     async def create(self, request: AlertRequest, *, by: str) -> tuple[AlertRule, bool]:
-        """The rule, and whether it is new; `Conflict` if another has the name."""
+        """Create a rule; true if it is new. Raises `Conflict` if another rule has the name."""
         accept(alerts.problems_of(request))
         present = await self.all()
         if len(present) >= MAX_RULES:

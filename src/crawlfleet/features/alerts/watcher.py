@@ -1,8 +1,8 @@
-"""Watches the rules for alerts, for as long as this master leads.
+"""Evaluates the alert rules while this master leads.
 
-What events tell is heard from the outbox, so that it is that of all masters; what is measured is
-read from the copy of the store. A change of state that matters is one commit with the event that
-tells people of it, which webhooks carry out: so nobody is told twice by a master that dies.
+Events come from the outbox, so those of all masters count; measurements are read from the copy of
+the store. A change of state that matters is one commit with the event of the notice, which webhooks
+deliver: so no notice is sent twice when a master dies.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class AlertWatcher:
                     await self._wake.wait()
 
     async def look(self) -> None:
-        """Hold each rule against what there is now."""
+        """Evaluate each rule against the current measurements and counts."""
         if self._stale:
             await self._load()
         now = self._system.now()
@@ -124,7 +124,7 @@ class AlertWatcher:
             self._rules[rule.id] = change.of(AlertRule)[0]
 
     def _step(self, rule: AlertRule, now: float) -> Change | None:
-        """Hold one rule against what there is; what that changes, if it is to be written down."""
+        """Evaluate one rule; return the change to store, or `None`."""
         state, notice = states.step(rule, self._observe(rule, now), now)
         if notice is None and not states.is_worth_keeping(rule.state, state):
             self._rules[rule.id] = msgspec.structs.replace(rule, state=state)
@@ -146,14 +146,16 @@ class AlertWatcher:
         self._windows.watch(self._rules.values())
 
     def _merged(self, rule: AlertRule) -> AlertRule:
-        """A rule as it is stored, with the waits that only this master knows of."""
+        """Return a stored rule with the waiting state (`for_s`, `clear_s`) that only this master
+        has."""
         known = self._rules.get(rule.id)
         if known is None or known.state.fires or rule.state.fires:
             return rule
         return msgspec.structs.replace(rule, state=known.state)
 
     async def _recall(self) -> None:
-        """Look at the newest events again: what is counted does not begin anew with a master."""
+        """Count the newest stored events again, so that windows do not start empty on a new
+        leader."""
         self._rules = {}
         self._windows = EventWindows()
         events: Sequence[Event] | None = None

@@ -54,7 +54,7 @@ Decide = Callable[[Bundle | None, float], Change | None]
 
 
 class Bundles:
-    """Looks after the code that projects hand over."""
+    """Stores, rolls back and removes bundles, and gives their archives to nodes."""
 
     def __init__(
         self,
@@ -98,7 +98,8 @@ class Bundles:
         return [each for each in found if after is None or each.name > after][:limit]
 
     def ready_on(self, version: BundleVersion) -> list[str]:
-        """The ids of the nodes that have its environment, as far as this master has seen."""
+        """Return the ids of the nodes that have the version's environment, as far as this master
+        knows."""
         return self._state.fleet.ready(version.digest)
 
     async def deploy(
@@ -138,7 +139,7 @@ class Bundles:
         return await self._make(project_id, request.name, decide, None)
 
     def _need_room(self, project_id: str, size: int) -> None:
-        """Raise `Conflict` if the project may not keep so much more."""
+        """Raise `Conflict` if the archive would exceed the storage quota of the project."""
         tenant = self._state.tenancy.tenant(project_id)
         limit, used_mb = tenant.allowance.storage_mb, tenant.use().storage_mb
         if limit is not None and used_mb + size / 1e6 > limit:
@@ -182,8 +183,8 @@ class Bundles:
         by: str,
         if_version: int | None = None,
     ) -> Bundle:
-        """Remove a version that nobody uses, or the whole bundle. Raises `Conflict` for one that
-        is the present one, or that a task needs which has not ended."""
+        """Remove a version, or the whole bundle. Raises `Conflict` for the present version, and for
+        a version that a task needs which has not ended."""
         found = await self.get(project_id, name)
         if number is not None and found.numbered(number) is None:
             raise NotFound("version", f"{name}@{number}")
@@ -216,14 +217,14 @@ class Bundles:
         return found
 
     async def give_code(self, call: ServiceCall) -> ServiceResponse:
-        """The archive of the code that an execution runs."""
+        """Return the archive of the code that an execution runs."""
         wanted = call.lease.task.bundle
         if wanted is None:
             return refused(f"{call.lease.task.id} names no bundle")
         return await self._archive(wanted.digest, str(wanted))
 
     async def give_bundle(self, call: NodeCall) -> ServiceResponse:
-        """The archive of a bundle whose environment the node was asked to make ready."""
+        """Return the archive of a bundle whose environment the node was asked to prepare."""
         wanted: BundleFetch = call.payload
         if not self.warming.is_asked(call.node_id, wanted.digest):
             return refused(f"{call.node_id} was not asked for {wanted.digest}")
@@ -239,7 +240,7 @@ class Bundles:
         return ServiceResponse(data=archive)
 
     async def run(self) -> None:
-        """Sweep away what no version names, for as long as this master leads."""
+        """Remove archives that no version names, at intervals while this master leads."""
         while self._archives is not None:
             try:
                 await self.sweep(SPARED_S)

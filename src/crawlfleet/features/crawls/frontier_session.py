@@ -16,8 +16,8 @@ from crawlfleet.ports.frontier.host import ReclaimableFrontier
 
 MOST_HOSTS: Final = 1_000_000
 MOST_LEASED_BYTES: Final = 4_000_000
-"""No more is leased in an answer that has so much: hosts come with their robots.txt, and what is
-told must pass through the node's pipe to its executor."""
+"""Size of an answer from which no more hosts are leased: hosts come with their robots.txt, and the
+answer must pass through the node's pipe to its executor."""
 LEASED_AT_ONCE: Final = 16
 """Hosts between two looks at how much there is: 16 of the largest are some 10 MB."""
 RECLAIM_S: Final = 10.0

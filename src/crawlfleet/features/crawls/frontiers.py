@@ -1,9 +1,9 @@
-"""The frontiers of crawls that run on nodes, kept by the master and asked over HTTP.
+"""The frontiers of crawls that run on nodes, kept by the master and requested over HTTP.
 
-The master that leads has them, each open for as long as somebody asks; with the lead they go to
-the next. Who asks must hold a living lease of a task of the crawl, as who hands over output must.
-Leases of URLs live in memory: those of an execution end when the lease of its task does, and are
-had again (`Reclaim`) from a master that was away. A step counts once, however often it is wire.
+The master that leads serves them, each open while it is in use; the next leader takes over. An
+execution must hold a living lease of a task of the crawl, as for output. Leases of URLs are in
+memory: they end with the lease of the execution's task, and an execution can reclaim them
+(`Reclaim`) after a change of master. A step counts once, however often it is sent.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ log = logger(Component.MASTER)
 NOTHING: Final = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
 SPIDER: Final = "scrapy_spider"
 IDLE_S: Final = 30.0
-"""A frontier that nobody has asked for so long is closed."""
+"""Seconds without a request after which a frontier is closed."""
 LOOK_EVERY_S: Final = 5.0
 READ_AT_ONCE: Final = 2
 """Frontiers of crawls that do not run which may be opened for readers at once: opening one reads
@@ -157,7 +157,7 @@ class Frontiers:
         return self._leads
 
     def opened(self, crawl_id: str) -> ObservableFrontier | None:
-        """The frontier of a crawl that somebody works with now."""
+        """Return the open frontier of a crawl; `None` if it is not open here."""
         served = self._served.get(crawl_id)
         if served is not None and not served.is_closed:
             return served.frontier

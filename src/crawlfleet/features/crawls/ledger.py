@@ -39,7 +39,8 @@ class LedgerService:
         self._leads = False
 
     async def open(self) -> None:
-        """Open a ledger that all masters share. One that is away is opened when it is asked for."""
+        """Open a ledger that all masters share. An unreachable one is opened at the next
+        request."""
         if self._book is not None and self._book.is_shared:
             try:
                 await self._book.open()
@@ -47,7 +48,7 @@ class LedgerService:
                 log.warning("the ledger is not there yet", error=str(error))
 
     async def close(self) -> None:
-        """Let go of the ledger."""
+        """Close the ledger."""
         if self._book is not None:
             with suppress(LedgerUnavailable):
                 await self._book.close()
@@ -70,7 +71,8 @@ class LedgerService:
             await self._book.close()
 
     async def answer(self, call: ServiceCall) -> ServiceResponse:
-        """Exchange what a crawl returns and wants for windows. Raises `Busy` while another master
+        """Take back what a crawl returns, and grant it the windows it asks for. A refusal that may
+        be retried comes back while the ledger is unavailable. Raises `Busy` while another master
         has the ledger."""
         request: LedgerRequest = call.payload
         if self._book is None:

@@ -19,7 +19,7 @@ class LockService:
         self._locks = locks
 
     async def open(self) -> None:
-        """Open what keeps the locks. Locks that are away are opened when one is asked for."""
+        """Open the lock store. An unreachable one is opened at the next request."""
         if self._locks is not None:
             try:
                 await self._locks.open()
@@ -27,13 +27,13 @@ class LockService:
                 log.warning("the locks are not there yet", error=str(error))
 
     async def close(self) -> None:
-        """Let go of what keeps the locks; holds stay."""
+        """Close the lock store; held locks stay."""
         if self._locks is not None:
             with suppress(LocksUnavailable):
                 await self._locks.close()
 
     async def answer(self, call: ServiceCall) -> ServiceResponse:
-        """Do what an execution requests of a lock of its project."""
+        """Carry out a lock request of an execution, for a lock of its project."""
         if self._locks is None:
             return refused("this master keeps no locks")
         try:

@@ -1,10 +1,10 @@
 """Frontiers on a server that nodes reach by themselves, as the leading master manages them.
 
-The master that leads begins each of them, once, and tells those who work for the crawl where it is
-and under which epoch. It ends the leases of executions that are over, keeps a checkpoint of what
-was committed, restores a frontier from that when the server has lost it, and takes it off the
-server when the crawl has ended. All of it is decided by what the checkpoint's file says, so that
-the next leader goes on wherever this one died.
+The master begins each frontier once, and sends its location and epoch to the executions of the
+crawl. It ends the leases of executions that are over, saves a checkpoint of all commits, restores a
+frontier from it when the server has lost it, and removes the frontier from the server when the
+crawl has ended. The checkpoint's file holds the state of all this, so that the next leader
+continues where this one died.
 """
 
 import asyncio
@@ -276,9 +276,9 @@ class RemoteCrawls:
         restoring.result()
 
     async def _restore(self, crawl: RemoteCrawl) -> None:
-        """Put the crawl on the server as the checkpoint has it. First the output is cut to what
-        the checkpoint says to be committed: what came later will be fetched again. Whoever worked
-        under the epoch before has ended with it, and its run as well."""
+        """Restore the crawl on the server from its checkpoint, under a new epoch. The output is
+        first cut to the commits in the checkpoint; later pages are fetched again. Executions and
+        runs of the old epoch can no longer commit."""
         server = self._at(crawl.id)
         log.warning(
             "frontier is restored from its checkpoint",

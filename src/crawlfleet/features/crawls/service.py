@@ -200,8 +200,8 @@ class Crawls:
             return None
 
     async def why_missing(self, task: Task) -> str | None:
-        """Why nothing is kept of a crawl of which something ought to be, and what to do; to be
-        asked of one of which nothing is kept."""
+        """Return the reason why a crawl has no output although it should, with a remedy; `None` if
+        none is missing. Call it only for a crawl without stored output."""
         restored = await self._store.events(after=0, limit=MAX_RESTORES, subject=RESTORED_STORE)
         attempts = await self._store.executions(task.id)
         return why_missing(
@@ -275,8 +275,8 @@ class Crawls:
         return await self._execution_orders.ask(living[0].execution, name, arguments)
 
     async def sweep(self) -> int:
-        """Remove the output and the frontiers of tasks that are gone, and what does not count of
-        those that have completed; how many tasks are gone."""
+        """Remove the output and frontiers of removed tasks, and superseded output of completed
+        ones; return the number of removed tasks."""
         await self._sweep_frontiers()
         if self._output is None:
             return 0

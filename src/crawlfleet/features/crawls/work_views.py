@@ -1,6 +1,6 @@
 """Views of a crawl's work: its shards, the partitions of its frontier, and its hosts.
 
-All lists are bounded, and say so by a total where there may be more.
+All lists are bounded, with a total where there may be more.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Schedules: tasks and workflow runs that start at given times, and the history of each.
 
-A *due instant* is one at which the rule of a schedule says "now". What became of one, or of several
-that came to the same, is a *firing*.
+A *due instant* is a time at which the rule of a schedule starts something. The result of one due
+instant, or of several that were late together, is a *firing*.
 """
 
 from enum import StrEnum
@@ -48,13 +48,13 @@ class Origin(StrEnum):
 
     RULE = "rule"
     RUN = "run"
-    """Somebody asked for it at once."""
+    """A user started the schedule at once."""
     BACKFILL = "backfill"
-    """Somebody asked for the due instants of a range."""
+    """A user asked for the due instants of a range."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When a schedule is due, and what to do when that cannot be kept."""
+    """The times at which a schedule is due, and the policy for late and overlapping starts."""
 
     cron: str | None = None
     every_s: float | None = None
@@ -120,9 +120,8 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that is submitted, or a workflow that is run, again and again. `version` grows with
-    each committed change, `edition` only when somebody changes what is to be done or when.
-    """
+    """A task that is submitted, or a workflow that is run, at given times. `version` grows with
+    each committed change, `edition` only when a user changes the work or its times."""
 
     id: str
     project_id: str
@@ -142,7 +141,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """All due instants up to this one have been handled."""
     waiting: WaitingFiring | None = None
     running: tuple[str, ...] = ()
-    """Tasks and runs of it that may still be at work."""
+    """Ids of tasks and runs of the schedule that may still be at work."""
     last: Firing | None = None
     """The newest firing of the schedule."""
     removed_at: float | None = None

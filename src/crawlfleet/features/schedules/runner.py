@@ -1,10 +1,10 @@
-"""Starts what schedules have due, for as long as this master leads.
+"""Starts the due work of schedules while this master leads.
 
-Sleeps until the next due instant, or until a schedule changes, or until a task or a run ends that a
-firing waits for. What is due is decided by `features.schedules.rules.firing` and written as one
-change: the tasks or the runs, the cursor of the schedule and the history. It carries the leader's
-epoch and the schedule's version. So of two masters that believe to lead, and of a master that is
-killed at any instant and its successor, one does it.
+The runner sleeps until the next due instant, a change of a schedule, or the end of a task or run
+that a firing waits for. `features.schedules.rules.firing` decides; each decision is stored as one
+change with the tasks or runs, the cursor of the schedule and the history. The change carries the
+leader's epoch and the schedule's version, so only one of two masters that believe to lead can
+commit it, and a successor repeats nothing.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class ScheduleRunner:
         self._set_by_s = system.wall() - system.now()
 
     async def run(self) -> None:
-        """Do what is due, then sleep until the next thing is."""
+        """Start due work, then sleep until the next due instant or event."""
         wake = self._index.changed
         while True:
             wake.clear()
@@ -97,7 +97,7 @@ class ScheduleRunner:
         await self._state.commit_as_leader([change for change in found if change])
 
     def _awaited(self) -> list[str]:
-        """The tasks and runs whose end makes room for a firing that waits."""
+        """Return the ids of tasks and runs whose end makes room for a waiting firing."""
         return [id for each in self._index.active() if each.waiting for id in each.running]
 
     def _is_due(self, schedule: Schedule, now: float) -> bool:
@@ -105,7 +105,8 @@ class ScheduleRunner:
         return schedule.waiting is not None or (at is not None and at <= now)
 
     async def _fire(self, due: Sequence[Schedule], now: float, is_set_ahead: bool) -> None:
-        """`is_set_ahead`: the clock jumped over what is late, which then comes to one firing."""
+        """Decide about due schedules and commit the decisions. With `is_set_ahead` the clock
+        jumped, and the late instants of a schedule come to one firing."""
         running = await self._starting.living(due)
         verdicts: list[FiringPlan] = []
         for schedule in due:

@@ -124,7 +124,8 @@ class Schedules:
         return self._index.starts_next(schedule) if schedule.is_active else None
 
     async def create(self, request: ScheduleRequest, *, by: str) -> tuple[Schedule, bool]:
-        """The schedule, and whether it is new; `Conflict` if another has the name."""
+        """Create a schedule; true if it is new. Raises `Conflict` if another schedule has the
+        name."""
         rule = schedules.rule_of(request)
         zone = zone_named(rule.time_zone)
         problems = schedules.problems_of(
@@ -215,7 +216,7 @@ class Schedules:
         return await self._make(schedule_id, decide, if_version)
 
     async def remove(self, schedule_id: str, *, by: str, if_version: int | None = None) -> Schedule:
-        """Take the schedule away; what it has started goes on."""
+        """Remove a schedule; tasks and runs that it started continue."""
 
         def decide(schedule: Schedule, now: float) -> Change | None:
             return schedules.removed_schedule(schedule, now=now, cause=f"removed by {by}")

@@ -1,6 +1,6 @@
 """Validation of secrets and of the secrets that a task declares, and the changes to the store.
 
-No problem that is told here repeats a value.
+No problem repeats a value.
 """
 
 import re

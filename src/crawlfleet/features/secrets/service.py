@@ -1,4 +1,4 @@
-"""The secrets of projects: set, removed, and given to the nodes that run what declares them.
+"""The secrets of projects: set, removed, and sent to nodes whose tasks declare them.
 
 A value is sealed before it reaches the store, and opened for a node that holds an execution whose
 task declares it; nothing else ever reads it.
@@ -30,7 +30,7 @@ Decide = Callable[[Secret | None, float], Change | None]
 
 
 class Secrets:
-    """Looks after secrets."""
+    """Sets and removes secrets, and opens them for nodes."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Webhooks, and the deliveries of events to them.
 
-A *webhook* is a place that wants to hear of events. A *delivery* is one event on its way to one
-webhook; its id follows from both, so that it is the same however often it is sent.
+A *webhook* is a receiver of events. A *delivery* is one event for one webhook; its id follows from
+both, so it is the same however often it is sent.
 """
 
 from enum import StrEnum
@@ -15,12 +15,12 @@ class Format(StrEnum):
     """What a webhook is sent, and how."""
 
     EVENTS = "events"
-    """Each event as it is, as a JSON document."""
+    """Each event as a JSON document."""
     WORKFLOW = "workflow"
     """Tasks of a workflow engine's instances: `:update` while they are under way, `:complete` when
     they have ended."""
     EMAIL = "email"
-    """Each event as a letter to people."""
+    """Each event as an e-mail."""
     CALLBACK = "callback"
     """Tasks and runs that were submitted with a `callback_url`, each to its own address. The
     webhook's URL, when it has one, is where such addresses must lead."""
@@ -29,11 +29,11 @@ class Format(StrEnum):
 class WebhookStatus(StrEnum):
     ACTIVE = "active"
     PAUSED = "paused"
-    """Nothing is sent; what happens is kept for it."""
+    """Nothing is sent; deliveries are stored until the webhook is resumed."""
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that is told of events. `version` grows with each committed change."""
+    """A receiver of events. `version` grows with each committed change."""
 
     id: str
     name: str
@@ -90,7 +90,7 @@ class DeliveryStatus(StrEnum):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One event on its way to a webhook. What is about one `subject` arrives in order of `seq`."""
+    """One event for a webhook. Deliveries about one `subject` arrive in order of `seq`."""
 
     id: str
     webhook_id: str

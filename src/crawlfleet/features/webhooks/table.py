@@ -1,4 +1,4 @@
-"""Webhooks and what is on its way to them, as they are stored."""
+"""The tables of webhooks and their deliveries, and queries on them."""
 
 from typing import Final
 

@@ -35,8 +35,8 @@ def workflows(kernel: Kernel, _: Adapters) -> Feature:
 
 
 class EndedRuns:
-    """Implements `crawlfleet.control.openings.Index`: nothing is held, but those that wait for the
-    end of a run are woken."""
+    """Implements `crawlfleet.control.openings.Index`: holds nothing, but wakes the callers that
+    wait for the end of a run."""
 
     subject = ""
 

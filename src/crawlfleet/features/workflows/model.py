@@ -127,7 +127,7 @@ class WorkflowDocument(
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):
-    """A document by its name, and how many versions of it there are."""
+    """A workflow by its name, with the number of its newest version."""
 
     id: str
     project_id: str
@@ -159,7 +159,7 @@ class WorkflowVersion(msgspec.Struct, frozen=True, kw_only=True):
 class RunStatus(StrEnum):
     RUNNING = "running"
     CANCELLING = "cancelling"
-    """No step is begun any more, and those that run are being stopped."""
+    """No further step begins, and running ones are being stopped."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"

@@ -1,10 +1,10 @@
-"""Lets the runs of workflows go on, for as long as this master leads.
+"""Continues the runs of workflows while this master leads.
 
-It hears of every event at least once and in order, like all that the outbox feeds: the end of a
-task, a new run, an order to cancel one. What follows is decided by `core.graph` and written as one
-change of the run, its steps and the tasks that these begin, under the leader's epoch and the run's
-version, with task ids that follow from the step. So whoever dies and whatever is heard twice, a
-step begins once; and a run that people change at the same moment is looked at anew.
+The runner receives every event at least once and in order from the outbox: the end of a task, a new
+run, a command to cancel one. `features.workflows.rules.engine` decides what follows. The decision
+is one change of the run, its steps and the tasks that these begin, under the leader's epoch and the
+run's version, with task ids that follow from the step. So a step begins once, even if a master dies
+or an event is repeated; and a run that a user changes at the same moment is read again.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ master."""
 
 
 class _Outdated(Exception):
-    """Raised when the run was changed by another writer."""
+    """Raised when another writer has changed the run."""
 
 
 class WorkflowRunner:
@@ -85,8 +85,8 @@ class WorkflowRunner:
         self._runs: dict[str, RunState] = {}
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Do what follows from these events. Raises `LeadershipLost` or `StoreUnavailable`: then
-        they have to come again."""
+        """Continue the runs that these events concern. Raises `LeadershipLost` or
+        `StoreUnavailable`; the events must then be sent again."""
         heard: dict[str, list[Event]] = {}
         for event in events:
             if event.kind in _STEERED:
@@ -101,7 +101,7 @@ class WorkflowRunner:
             await self.advance(run_id, of_tasks)
 
     async def run(self) -> None:
-        """Look at all that live, once: the event log may not go back to when they began."""
+        """Continue all live runs once: the event log may not go back to their beginning."""
         while True:
             async with StorePause(log, "runs wait for the store"):
                 after: str | None = None
@@ -112,7 +112,7 @@ class WorkflowRunner:
                 return
 
     async def advance(self, run_id: str, events: Sequence[Event] = ()) -> None:
-        """Let one run go on as far as it can."""
+        """Continue one run as far as it can."""
         async with self._turn:
             if self._epoch != self._state.epoch:
                 self._runs.clear()

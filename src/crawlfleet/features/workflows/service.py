@@ -1,4 +1,4 @@
-"""Workflows as people hand them in: checked, kept in versions, run, cancelled, run again."""
+"""The service for workflows: validate, keep in versions, run, cancel, run again."""
 
 import asyncio
 import contextlib
@@ -120,15 +120,13 @@ class Workflows:
         self.runner = WorkflowRunner(
             store=store, state=state, system=system, tasks=tasks, orders=orders, plans=self._plans
         )
-        """Lets the runs go on, for as long as this master leads."""
+        """Continues the runs of workflows while this master leads."""
 
     async def check(
         self, raw: bytes, *, project_id: str | None = None
     ) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
-        """The document of a JSON text, and all that is wrong with it; nothing is made.
-
-        With `project_id` the document has to be of that project, which is the default for it.
-        """
+        """Parse and check the JSON text of a document; return it with its problems. Nothing is
+        stored. With `project_id` the document must belong to that project, which is the default."""
         if len(raw) < LARGE_BYTES:
             read, problems = _checked(raw, self._rules, project_id)
         else:
@@ -146,9 +144,10 @@ class Workflows:
     async def save(
         self, raw: bytes, *, by: str, project_id: str | None = None
     ) -> tuple[Workflow, bool]:
-        """The workflow with this document as its newest version, and whether that is new.
+        """Store a document as the newest version of its workflow; true if that is new. Raises
+        `InvalidRequest` for a document with problems.
 
-        With `project_id` the document has to be of that project, which is the default for it.
+        With `project_id` the document must belong to that project, which is the default.
         """
         document = await self._accepted(raw, by, project_id)
         digest = _digest(msgspec.json.encode(document))
@@ -220,7 +219,7 @@ class Workflows:
         key: str | None = None,
         callback_url: str | None = None,
     ) -> tuple[Run, bool]:
-        """A new run, and whether it is new: the same key gives the same one."""
+        """Start a run; true if it is new. The same idempotency key returns the same run."""
         change = await self.draft(
             workflow_id, parameters, by=by, number=number, key=key, callback_url=callback_url
         )
@@ -297,7 +296,7 @@ class Workflows:
         return run
 
     async def wait(self, run_id: str, wait_s: float) -> Run:
-        """The run when it has ended, or as it is after `wait_s`."""
+        """Wait for the end of a run, at most `wait_s` seconds; return the run as it then is."""
         run = await self.run(run_id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):

@@ -230,7 +230,7 @@ def changed_rule(
 
 
 def silenced(rule: AlertRule, silence: Silence, now: float) -> AlertRule:
-    """The rule with one more silence, and without those that are over."""
+    """Return the rule with one more silence, and without expired ones."""
     kept = [each for each in rule.silences if each.until > now and each.subject != silence.subject]
     return msgspec.structs.replace(rule, silences=(*kept, silence))
 

@@ -36,7 +36,7 @@ class EventWindows:
         This is a cache: thousands of events arrive per second, but of few kinds."""
 
     def watch(self, rules: Iterable[AlertRule]) -> None:
-        """Count for these rules; what was counted for one that still asks the same stays."""
+        """Set the rules to count for. Counts stay for rules that still watch the same events."""
         before = {rule.id: (rule.event, rule.project_id) for rule in self._rules}
         self._rules = [rule for rule in rules if rule.source in {Source.EVENTS, Source.ERROR_SHARE}]
         kept = {

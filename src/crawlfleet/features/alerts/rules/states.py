@@ -1,10 +1,10 @@
-"""When people are told: from what is observed to the state of a rule, and a notice if one is due.
+"""Computes the next state of an alert rule from an observation, and the notice that is due.
 
-A rule holds beyond its limit, and goes on to hold until the value is back at `clear_at`; it has to
-hold for `for_s`, and not to hold for `clear_s`, so that nothing flaps. All that it is about at one
-time is one alert: people are told `group_s` after it began, again when it is about something that
-they were not told of, and again after `repeat_s`. Who silenced it is told nothing meanwhile, and
-hears of it after that if it still fires.
+A rule holds beyond its limit, until the value is back at `clear_at`. It must hold for `for_s` to
+fire, and not hold for `clear_s` to end, so that nothing flaps. All its subjects at one time are one
+alert. The first notice is due `group_s` after the alert fires, another one when it has further
+subjects, and another after `repeat_s`. No notice is sent during a silence; one follows after it if
+the alert still fires.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """The current measurement of an alert rule."""
 
     value: float | None = None
-    """`None` when there is nothing to say, such as a share of nothing."""
+    """The measured value; `None` when there is none, such as the share of nothing."""
     subjects: tuple[str, ...] = ()
     """Ids of the subjects that the measurement is about, where they can be named."""
     count: int = 0
@@ -184,7 +184,7 @@ def _event(rule: AlertRule, state: AlertState, notice: Notice, now: float) -> Ev
 
 
 def summary(rule: AlertRule, state: AlertState, *, fires: bool) -> str:
-    """A line that says what is the matter, or that it is over."""
+    """Return a line that says what the alert is about, or that it is over."""
     if not fires:
         return f"{rule.name} is over"
     noun = f"events {rule.event}" if rule.source is Source.EVENTS else NOUNS[rule.source]

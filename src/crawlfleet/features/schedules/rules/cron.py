@@ -1,4 +1,5 @@
-"""Cron expressions as people write them: checked word by word, and told apart by their kind.
+"""Parses cron expressions, with precise problems for faulty ones, and tells times of the day from
+elapsed time.
 
 Five fields: minute, hour, day of the month, month, day of the week. Each is `*`, a value, a range
 `a-b`, any of these with a step `/n`, or several of them parted by commas. Months and days of the
@@ -102,7 +103,8 @@ class Cron(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> Cron | FieldProblem:
-    """The expression, or what is wrong with it: which field, at which character, what to write."""
+    """Parse an expression; return the problem with the field, the position and the remedy if it is
+    faulty."""
     if len(text) > MAX_CRON_CHARS:
         return _problem(
             text[:MAX_CRON_CHARS], "is too long", f"use at most {MAX_CRON_CHARS} characters"

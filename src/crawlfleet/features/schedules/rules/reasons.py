@@ -84,7 +84,7 @@ def _of_last(last: Firing) -> list[ScheduleReason]:
 
 
 def summary(schedule: Schedule, found: Sequence[ScheduleReason], next_at: float | None) -> str:
-    """One sentence for people."""
+    """Return one sentence about the schedule for people."""
     if schedule.status is ScheduleStatus.ACTIVE and next_at is not None:
         come = f"{schedule.name} is due next at {shown(next_at)}"
     else:
@@ -93,7 +93,7 @@ def summary(schedule: Schedule, found: Sequence[ScheduleReason], next_at: float 
 
 
 def shown(instant: float) -> str:
-    """An instant as people read it, in UTC."""
+    """Return an instant in UTC as text for people."""
     at = datetime.fromtimestamp(instant, UTC)
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 

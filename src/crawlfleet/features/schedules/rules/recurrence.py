@@ -108,7 +108,8 @@ class Recurrence:
         return self._change(min(instant, other) - MINUTE, max(instant, other))
 
     def _elapsed(self, cron: Cron, begin: datetime) -> Iterator[datetime]:
-        """Goes by stretches of time in which the zone's clocks are not touched."""
+        """Yield the due instants by elapsed time, for one period without a clock change after the
+        other."""
         now, offset = begin, self._offset(begin)
         walls = CronSim(cron.text, (begin + offset).replace(tzinfo=None) - MINUTE)
         while True:

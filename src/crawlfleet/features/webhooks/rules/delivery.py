@@ -1,8 +1,8 @@
 """The content of deliveries, and their retries.
 
-The body is made once, when the event is unfolded into deliveries, and is the same however often it
-is sent. An answer of 2xx settles a delivery; anything else has it tried again, after waits that
-grow, until it is given up.
+The body is made once, when the delivery is made, and is the same however often it is sent. An
+answer of 2xx settles a delivery; after any other it is tried again, with growing waits, until it is
+given up.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,8 @@ def delivery_of(
     now: float,
     run: tuple[Run, Sequence[RunStep]] | None = None,
 ) -> Delivery:
-    """An event on its way to a webhook that wants it; `task` or `run` is what it is about."""
+    """Return the delivery of an event to a webhook that wants it; `task` or `run` is the event's
+    subject."""
     id = delivery_id(webhook.id, event.seq)
     path, url = "", ""
     if webhook.format is Format.CALLBACK:

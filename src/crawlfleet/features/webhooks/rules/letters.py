@@ -1,4 +1,4 @@
-"""Events as letters to people: a line that says what happened, and the rest below it."""
+"""Events as e-mails: a line that says what happened, and the details below it."""
 
 from typing import Any, Final
 

@@ -21,7 +21,8 @@ MAX_BYTES: Final = 8_000_000
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A document whose steps are looked at one after the other: so each can be named."""
+    """A document with undecoded steps: they are decoded one after the other, so that a problem
+    names its step."""
 
     name: str
     steps: dict[str, msgspec.Raw]
@@ -34,10 +35,8 @@ class _Frame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def read(
     raw: bytes, *, within: str = "", own: str | None = None
 ) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
-    """The document of a JSON text, or what is wrong with it.
-
-    With `own` it has to be of that project, which it need not name.
-    """
+    """Parse the JSON text of a document; return the document, or its problems. With `own` the
+    document must belong to that project, and need not name it."""
     prefix = f"{within}." if within else ""
     if len(raw) > MAX_BYTES:
         return None, [

@@ -1,10 +1,10 @@
 """Decides what follows when a step of a run has ended: which steps begin or are skipped, and how
 the run ends.
 
-No clock, no store: steps that have ended come in, decisions come out, and the same come out for the
-same. A step is decided on once, when the last of those it waits for has ended. What that costs
-depends on its own dependencies and values alone, never on how many steps there are: each counts
-down what it waits for.
+The engine has no clock and no store: ended steps go in, decisions come out, and they are
+deterministic. Each step is decided once, when the last of its dependencies has ended. The cost of a
+decision depends on the step's own dependencies and values, not on the number of steps: each step
+counts down its open dependencies.
 """
 
 from collections import deque

@@ -19,7 +19,7 @@ def request_of(
 ) -> TaskRequest:
     """Return the task request of a step. Options of the step come before the document's defaults.
 
-    `index` is which of its instances it is for, if it has several.
+    `index` is the number of the instance, if the step has several.
     """
     step = document.steps[name]
     fields: dict[str, Any] = {}

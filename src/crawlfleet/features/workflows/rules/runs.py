@@ -1,4 +1,4 @@
-"""The life of a run, as rows and events: begun, steered by people, ended, run again."""
+"""The life of a run as rows and events: begun, cancelled, ended, run again."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -194,7 +194,7 @@ def step_row(
 def moved_run(
     run: Run, status: RunStatus, *, now: float, cause: str, **fields: Any
 ) -> tuple[Run, Event]:
-    """The run in another state, with the event that tells of it."""
+    """Return the run in another state, with the event about it."""
     moved = msgspec.structs.replace(
         run,
         status=status,

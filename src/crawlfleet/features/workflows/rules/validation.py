@@ -1,7 +1,7 @@
 """Validation of a workflow before it runs: cycles, unknown steps, kinds that do not fit.
 
-Everything at once, each with the path to its field and what to write instead. What depends on
-results is found when the step begins, and makes that step fail with the same words.
+All problems are returned at once, each with the path to its field and a remedy. Faults that depend
+on results are found when the step begins, and fail that step with the same words.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Computes an expression over the values of a run, at a bounded cost.
 
-Every part that is visited and every element that is touched is counted, and nothing can be done
-that is not: so the time for one step is bounded, whatever its expressions and results are. Values
-are plain JSON; what is computed is never a name, and nothing of Python can be reached.
+Every visited part and every touched element is counted, and nothing works without being counted: so
+the time for one step is bounded, whatever its expressions and results are. Values are plain JSON; a
+computed value is never a name, and nothing of Python can be reached.
 """
 
 from collections.abc import Callable, Mapping

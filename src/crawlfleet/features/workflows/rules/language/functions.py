@@ -249,12 +249,13 @@ DEFAULT: Final = "default"
 
 
 def check_default(given: int) -> None:
-    """Raises `BadExpression` unless it is given both."""
+    """Raise `BadExpression` unless `default` has both arguments."""
     _demand_count(DEFAULT, 2, given)
 
 
 def function_called(name: str, given: int) -> LanguageFunction:
-    """The one with this name, if it takes so many values; else raises `BadExpression`."""
+    """Return the function of this name if it takes this number of arguments; otherwise raise
+    `BadExpression`."""
     function = FUNCTIONS.get(name)
     if function is None:
         known = [*FUNCTIONS, DEFAULT]

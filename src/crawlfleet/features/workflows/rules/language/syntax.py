@@ -73,14 +73,14 @@ class ElementAccess(Expression, frozen=True):
 
 
 class Each(Expression, frozen=True):
-    """`of[*].rest`: what `rest` is for every element, which is `Here` in it."""
+    """`of[*].rest`: the value of `rest` for every element, which is `Here` within it."""
 
     of: Expression
     rest: Expression
 
 
 class Here(Expression, frozen=True):
-    """The element that an `Each` has come to."""
+    """The current element of an `Each`."""
 
 
 class ListExpression(Expression, frozen=True):

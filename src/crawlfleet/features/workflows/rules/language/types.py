@@ -1,7 +1,7 @@
 """Static checks of expressions: the kind of their value, and the steps and fields that they need.
 
-What is wrong whatever the results will be is found here, when the document is handed in: unknown
-functions, wrong numbers of arguments, a text where a number must be, a state that there is not.
+Faults that do not depend on results are found here, when the document is submitted: unknown
+functions, wrong numbers of arguments, a text in place of a number, an unknown state.
 """
 
 from collections.abc import Iterator, Mapping
