@@ -1,9 +1,10 @@
-"""A master as one thing: the kernel and its features, started, led and stopped in order.
+"""The control plane of a master: the kernel and its features, started, led and stopped in order.
 
-Start: open the store, take the lead if nobody has it, load, then begin to act. Every master serves
-the API and follows what the others commit; the one that leads also dispatches, watches the clock
-and carries events out. One that loses the lead goes on as a follower, and stands for it again.
-Stop: no new work, let running commits finish, save the cursor, resign, close the store.
+Start: open the store, take the lead if no other master has it, load, then begin to act. Every
+master serves the API and follows the commits of others; the leading master also dispatches, runs
+the timers and carries events out. A master that loses the lead goes on as a follower, and stands
+for it again. Stop: no new work, let running commits finish, save the cursor, resign, close the
+store.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 STOP_DEADLINE_S: Final = 5.0
 STAND_EVERY_S: Final = 0.5
-"""How often a master that does not lead asks whether it may: part of what a take-over takes."""
+"""Interval at which a follower tries to take the lead: part of the duration of a take-over."""
 PAUSE_AFTER_LOSS_S: Final = 0.5
 FEATURES: Final[Sequence[Callable[[Kernel, Adapters], Feature]]] = (
     bundles,
@@ -45,8 +46,9 @@ FEATURES: Final[Sequence[Callable[[Kernel, Adapters], Feature]]] = (
     alerts,
     webhooks,
 )
-"""In this order they are attached, check submissions and get events; a feature may use the services
-of those before it."""
+"""The features, in the order in which they are attached, check submissions and get events; a
+feature may use the services of those before it.
+"""
 
 Service = TypeVar("Service")
 
@@ -95,7 +97,7 @@ class ControlPlane(Kernel):
         return feature
 
     def service(self, kind: type[Service]) -> Service:
-        """The service of this type, of the kernel or of a feature."""
+        """Return the service of this type, of the kernel or of a feature."""
         return self.services.get(kind)
 
     async def __aenter__(self) -> Self:
@@ -139,15 +141,15 @@ class ControlPlane(Kernel):
 
     @property
     def leads(self) -> bool:
-        """Whether this master dispatches and watches the clock."""
+        """True while this master leads: it dispatches tasks and runs the timers."""
         return self.this.leads
 
     async def leadership(self) -> Leadership:
-        """The leading master: this one, or the one that the store names."""
+        """Return the leading master: this one, or the one that the store names."""
         return await self.this.leadership()
 
     def now(self) -> float:
-        """The master's clock, which only goes forward."""
+        """Return the time of the master's clock, which only goes forward."""
         return self.system.now()
 
     async def _close(self) -> None:
@@ -158,12 +160,12 @@ class ControlPlane(Kernel):
                 stack.push_async_callback(feature.close)
 
     def dismiss(self) -> None:
-        """Let those who follow events or logs go: the master is about to stop."""
+        """End all followers of events and logs, because the master is about to stop."""
         self.broadcast.end()
         self.logs.dismiss()
 
     async def watch(self) -> None:
-        """Wait for as long as the control plane works; raises what made it stop."""
+        """Wait for as long as the control plane works; raises the error that stopped it."""
         if self._running is not None:
             await asyncio.shield(self._running)
 
@@ -189,7 +191,7 @@ class ControlPlane(Kernel):
             group.create_task(self._rule(), name="rule")
 
     async def _rule(self) -> None:
-        """Lead whenever nobody else does."""
+        """Lead whenever no other master does; runs until cancelled."""
         if self.this.lead is not None:
             await self._reign(self.this.lead)
         while True:
@@ -198,7 +200,7 @@ class ControlPlane(Kernel):
                 await self._reign(lead, taken_over=True)
 
     async def _stand(self) -> Lead | None:
-        """The lead, or nothing after a while."""
+        """Try to take the lead; returns `None` after a pause if another master has it."""
         try:
             lead = await self.store.lead(self.this.name)
         except StoreUnavailable as error:
@@ -210,7 +212,7 @@ class ControlPlane(Kernel):
         return lead
 
     async def _reign(self, lead: Lead, *, taken_over: bool = False) -> None:
-        """Lead until the lead is lost; then go on as one that follows."""
+        """Lead until the lead is lost; then go on as a follower."""
         self.this.lead = lead
         self.state.epoch = lead.epoch
         log.info("leading", epoch=lead.epoch)

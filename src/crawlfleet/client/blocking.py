@@ -55,7 +55,7 @@ class BlockingClient(BlockingCalls):
         self.close()
 
     def close(self) -> None:
-        """Let the connections go, and end the thread. May be called twice."""
+        """Close the connections, and end the thread. May be called twice."""
         if self._loop.is_closed():
             return
         self._run(self._client.__aexit__(None, None, None))

@@ -44,14 +44,14 @@ class Client(
     SecretCalls,
     KeyCalls,
 ):
-    """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
+    """A client of a fleet's API. Errors are those of `crawlfleet.errors`.
 
-    `url` may name several masters, parted by commas; `host:port` is short for `http://host:port`.
-    Raises `ConfigError` for an address or a key that cannot be one.
+    `url` may name several masters, separated by commas; `host:port` is short for
+    `http://host:port`. Raises `ConfigError` for an address or a key that cannot be one.
 
-    A master that does not answer, or says that it is busy, is asked again for up to `patience_s`;
-    0 means never. `trust` says whose certificates are believed where they are not those of an
-    authority that the machine trusts: `Client("https://…", key, trust=Trust(ca="ca.pem"))`.
+    A call to a master that does not answer, or is busy, is repeated for up to `patience_s`; 0 means
+    never. `trust` names the certificates to trust besides those of the machine's authorities:
+    `Client("https://…", key, trust=Trust(ca="ca.pem"))`.
     """
 
     @classmethod
@@ -63,7 +63,7 @@ class Client(
         patience_s: float = PATIENCE_S,
         trust: Trust = Trust(),  # noqa: B008 (frozen)
     ) -> "BlockingClient":
-        """The same for programs without an event loop: every method waits for its answer."""
+        """Return a client for programs without an event loop: every method waits for its result."""
         from crawlfleet.client.blocking import BlockingClient
 
         return BlockingClient(url, key, patience_s=patience_s, trust=trust)
@@ -71,7 +71,7 @@ class Client(
     async def newest_events(
         self, limit: int = 100, *, kind: str = "", subject: str | None = None
     ) -> list[EventView]:
-        """The last events of the fleet, in order (1,000 at most)."""
+        """Return the last events of the fleet, in order (1,000 at most)."""
         query = {"newest": True, "limit": limit, "kind": kind, "subject": subject}
         return (await self._get("/events", EventPage, as_query(query))).items
 
@@ -83,7 +83,9 @@ class Client(
         kind: str = "",
         subject: str | None = None,
     ) -> AsyncIterator[EventView]:
-        """Events of the fleet with a higher number, in order, page by page; at most `limit`."""
+        """Iterate over events of the fleet with a higher number, in order, page by page; at most
+        `limit`.
+        """
         query = {"after": after, "kind": kind, "subject": subject}
         return self._pages("/events", EventPage, query, limit=limit, cursor="after")
 
@@ -95,21 +97,22 @@ class Client(
         subject: str | None = None,
         patience_s: float = 60.0,
     ) -> AsyncGenerator[EventView, None]:
-        """Events of the fleet as they happen: after that number, or from now on.
+        """Stream events of the fleet as they happen: after that number, or from now on.
 
-        `kind` is how their kind begins, `subject` what they are about. Goes on after a broken
-        connection, without a gap, unless the master stays away for `patience_s`.
+        `kind` is the beginning of their kind, `subject` the id of their subject. The stream goes on
+        after a broken connection, without a gap, unless the master stays away for `patience_s`.
         """
         query = {"after": after, "kind": kind, "subject": subject}
         return self._stream("/events", EventView, query, patience_s)
 
     async def nodes(self, **filters: str) -> list[NodeView]:
-        """All nodes, in order of their registration, or those with this `status` or
-        `cluster_id`."""
+        """Return all nodes, in order of their registration, or those with this `status` or
+        `cluster_id`.
+        """
         return (await self._get("/nodes", NodePage, filters)).items
 
     async def node(self, node_id: str) -> NodeView:
-        """One node."""
+        """Return one node."""
         return await self._get(f"/nodes/{segment(node_id)}", NodeView)
 
     async def order(self, node_id: str, verb: str, *, if_version: int | None = None) -> NodeView:
@@ -119,7 +122,9 @@ class Client(
     async def drain(
         self, node_id: str, *, deadline_s: float | None = None, if_version: int | None = None
     ) -> NodeView:
-        """Let a node finish what runs and go; what still runs at the deadline is taken back."""
+        """Let a node finish its running work and go; work that still runs at the deadline is taken
+        back.
+        """
         order = {"deadline_s": deadline_s}
         return await self._post(f"/nodes/{segment(node_id)}:drain", NodeView, order, if_version)
 
@@ -149,38 +154,44 @@ class Client(
         since: datetime | None = None,
         limit: int = 1500,
     ) -> NodeHistoryView:
-        """A node over time: `raw`, or means of a `minute` or an `hour`; the last `limit`."""
+        """Return the history of a node: samples, `raw` or means of a `minute` or an `hour`; the
+        last `limit`.
+        """
         query = {"resolution": resolution, "limit": str(limit)}
         if since is not None:
             query["since"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return await self._get(f"/nodes/{segment(node_id)}/history", NodeHistoryView, query)
 
     async def status(self) -> FleetStatus:
-        """The fleet in a few numbers."""
+        """Return the fleet's most important counts."""
         return await self._get("/status", FleetStatus)
 
     async def statistics(self) -> Statistics:
-        """How the fleet does, and did in the last hour."""
+        """Return the present counts of the fleet, and the throughput of the last hour."""
         return await self._get("/statistics", Statistics)
 
     async def series(self, minutes: float = 60.0) -> Series:
-        """How the fleet did over time, as this master saw it; an hour at most."""
+        """Return the counts of the last `minutes` (an hour at most) as this master saw them, for
+        charts.
+        """
         return await self._get("/statistics/series", Series, {"minutes": f"{minutes:g}"})
 
     async def attention(self) -> tuple[Concern, ...]:
-        """What ought to be looked at, the most pressing first."""
+        """Return the concerns that people should look at, the most pressing first."""
         return (await self._get("/attention", AttentionList)).items
 
     async def task_types(self) -> list[TaskTypeView]:
-        """What tasks there can be, and the JSON schemas of their parameters."""
+        """Return the task types of the fleet, and the JSON schemas of their parameters."""
         return (await self._get("/task-types", TaskTypePage)).items
 
     async def liveness(self) -> Liveness:
-        """Whether the master's process is alive."""
+        """Check that the master's process is alive."""
         return await self._call("GET", "/healthz", Liveness)
 
     async def readiness(self) -> Liveness:
-        """The master, once it can do its work; `MasterUnreachable` when patience ends before."""
+        """Wait until the master can do its work; `MasterUnreachable` if it cannot within
+        `patience_s`.
+        """
         return await self._call("GET", "/readyz", Liveness)
 
     async def metrics(self) -> str:

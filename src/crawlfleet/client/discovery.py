@@ -147,7 +147,7 @@ def _zeroconf() -> Any:
 
 
 def _radio(host: str) -> "AsyncZeroconf":
-    """On the network of that address; on all when it names none."""
+    """Open zeroconf on the network of that address; on all networks when it names none."""
     from zeroconf import InterfaceChoice
 
     interfaces = InterfaceChoice.All if is_any(host) else [host]
@@ -156,7 +156,7 @@ def _radio(host: str) -> "AsyncZeroconf":
 
 
 def _addresses_of(host: str) -> list[str]:
-    """Where a master that listens there can be reached by others."""
+    """Return the addresses at which other machines can reach a master that listens there."""
     if not is_any(host):
         return [host]
     found = [

@@ -56,7 +56,7 @@ class HttpControlLink:
         self._join_token = join_token
         self._keep = keep
         self._node_token = node_token
-        """Of an earlier life, to begin with."""
+        """Token of the node: at first that of an earlier life, if there was one."""
         self._old_token = ""
         """Until the new one was taken somewhere: another master may not have heard of it yet."""
 
@@ -163,7 +163,7 @@ class HttpControlLink:
 
 
 def _later(error: Busy) -> MasterUnreachable:
-    """It cannot be done now; when to come back is passed on."""
+    """Return the error for a busy master, with the time after which to call again."""
     unreachable = MasterUnreachable(str(error))
     unreachable.retry_after_s = error.retry_after_s
     return unreachable

@@ -1,4 +1,4 @@
-"""What settings name by a URL: its scheme is the name of the entry point."""
+"""Opens the adapters that settings name by a URL: its scheme is the name of the entry point."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from crawlfleet.ports.store_archive import Archive
 
 
 def open_store(url: str) -> Store:
-    """The store that a URL names: its scheme is the name of the entry point."""
+    """Return the store that a URL names: its scheme is the name of the entry point."""
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise ConfigError(f"store: {url!r} is not a URL; use one such as sqlite:///path/file.db")
@@ -31,7 +31,7 @@ def open_store(url: str) -> Store:
 
 
 def open_archive(url: str) -> Archive:
-    """All rows of the store that a URL names, in bulk."""
+    """Return the archive of the store that a URL names, for all its rows in bulk."""
     store = open_store(url)
     archive = getattr(store, "archive", None)
     if archive is None:
@@ -41,7 +41,7 @@ def open_archive(url: str) -> Archive:
 
 
 def open_locks(settings: Settings) -> Locks:
-    """The locks that the settings name: where they say, or beside the store."""
+    """Return the lock store that the settings name, or else one beside the store."""
     url = settings.locks or config.store_url(settings)
     scheme, separator, _ = url.partition("://")
     if not separator:
@@ -53,7 +53,7 @@ def open_locks(settings: Settings) -> Locks:
 
 
 def open_sender(settings: Settings) -> Sender:
-    """Who carries what webhooks are told: to web addresses, and to people as letters."""
+    """Return the sender of webhooks: to web addresses, and to people by e-mail."""
     from crawlfleet.adapters.notify.by_scheme import SenderByScheme
     from crawlfleet.adapters.notify.http import HttpSender
     from crawlfleet.adapters.notify.mail import MailSender
@@ -65,7 +65,9 @@ def open_sender(settings: Settings) -> Sender:
 
 
 def open_ledger(settings: Settings) -> LedgerBook | None:
-    """Where the politeness of the whole fleet is kept; `None` where each crawl sees to its own."""
+    """Return the book of the fleet's politeness ledger; `None` if each crawl limits itself
+    alone.
+    """
     scheme, separator, _ = settings.ledger.partition("://")
     if separator:
         book: LedgerBook = plugins.load_one(plugins.LEDGERS, scheme)(settings.ledger)

@@ -181,7 +181,7 @@ async def _announced(server: ServerSettings, port: int) -> AsyncIterator[None]:
 
 
 def _own_executors() -> Mapping[str, Any]:
-    """Only our own: the control plane imports no user code."""
+    """Return the built-in executors only: the control plane imports no user code."""
     return {name: plugins.load_one(plugins.EXECUTORS, name) for name in BUILT_IN_TASK_TYPES}
 
 

@@ -1,1 +1,1 @@
-"""What the shell needs from outside, as small protocols with their contracts."""
+"""The interfaces to everything outside of the process, as small protocols with their contracts."""

@@ -1,4 +1,4 @@
-"""Carrying events to whoever listens."""
+"""The port for consumers of committed events."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Doing the work: executors, the pool that runs them, and the node's link to the master."""
+"""The ports of execution: executors, the pool that runs them, and the node's link to the master."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, ClassVar, Protocol
@@ -31,31 +31,36 @@ from crawlfleet.ports.locks import Lock
 
 
 class Context(Protocol):
-    """What an executor may ask of its surroundings while it works."""
+    """The calls that an executor may make while it works."""
 
     task_id: str
     attempt: int
     secrets: Mapping[str, str]
-    """Those that the task declares, by name; code also finds them in `os.environ`."""
+    """Values of the secrets that the task declares, by name; code also finds them in
+    `os.environ`.
+    """
 
     async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
-        """A line in the log of this execution: `debug`, `info`, `warning` or `error`."""
+        """Write a line to the log of this execution, at `debug`, `info`, `warning` or `error`."""
         ...
 
     async def progress(self, done: float, total: float | None = None) -> None:
-        """How far the work has got, for people who watch."""
+        """Report how much of the work is done, for people who watch."""
         ...
 
     def lock(self, name: str, *, lease_s: float = 30.0, wait_s: float | None = None) -> Lock:
-        """A lock of the whole fleet, to be entered with `async with`; one name for all executions
-        of the project. It is renewed while the block runs, and free when it ends, or `lease_s`
-        after the process died. Who will not wait longer than `wait_s` gets `LockBusy`."""
+        """Return a lock of the whole fleet, for `async with`; a name is one lock for all executions
+        of the project. The lock is renewed while the block runs, and free when it ends, or
+        `lease_s` after the process died. Entering raises `LockBusy` if the lock is not free within
+        `wait_s`.
+        """
         ...
 
 
 class RunCutOff(CrawlfleetError):
-    """Others settled what counts of this execution's output, and the master takes no more of it.
-    The next attempt goes on from there; this execution did nothing wrong."""
+    """The master takes no more output of this execution: it has settled which part counts. The next
+    attempt goes on from there; this execution did nothing wrong.
+    """
 
     error_class: ClassVar = ErrorClass.LOST
 
@@ -71,9 +76,9 @@ class CrawlContext(Context, Protocol):
     parent_id: str | None
     """The task that this one is a part of; all its parts work for one crawl."""
     stores_output: bool
-    """Whether the node passes segments on to the master."""
+    """Set if the node passes segments on to the master."""
     reaches_frontier: bool
-    """Whether the node passes requests on to the frontier at the master."""
+    """Set if the node passes requests on to the frontier at the master."""
     ledger: Ledger | None
     """The fleet's politeness ledger; `None` where the node passes nothing on to it."""
 
@@ -86,14 +91,16 @@ class CrawlContext(Context, Protocol):
         ...
 
     async def store_segment(self, stream: Stream, segment: Segment, data: bytes) -> None:
-        """Hand a segment of output to the master; it is durable there when this returns, however
-        long that takes. Raises `SinkUnusable` when the master does not take it, and `RunCutOff`
-        when it takes nothing of this execution any more."""
+        """Send a segment of output to the master, however long that takes; the segment is durable
+        there when this returns. Raises `SinkUnusable` when the master does not take it, and
+        `RunCutOff` when the master takes nothing of this execution any more.
+        """
         ...
 
     async def ask_frontier(self, data: bytes) -> bytes:
-        """Send a request to the frontier that the master has of this crawl, and return the answer,
-        however long that takes. Raises `FrontierRefused`."""
+        """Send a request to this crawl's frontier at the master, and return the answer, however
+        long that takes. Raises `FrontierRefused`.
+        """
         ...
 
 
@@ -117,7 +124,7 @@ class Executor(Protocol):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """How an execution ended: exactly one of `data` and `error` is set."""
+    """The end of an execution: exactly one of `data` and `error` is set."""
 
     data: msgspec.Raw | None = None
     error: TaskError | None = None
@@ -125,70 +132,73 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observer(Protocol):
-    """Hears what an execution says of itself while it runs."""
+    """Receives the reports of an execution while it runs. Its methods neither wait nor raise,
+    except `request`: the work must not stall.
+    """
 
     def started(self) -> None:
-        """The work begins; called once. Neither waits nor raises."""
+        """Note that the work begins; called once."""
         ...
 
     def progress(self, done: float, total: float | None) -> None:
-        """How far it has got. Neither waits nor raises, like all of these: the work must not
-        stall."""
+        """Note the progress of the execution."""
         ...
 
     def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
-        """A line. The last ones may come shortly after the end."""
+        """Take a log line. The last lines may come shortly after the end."""
         ...
 
     def figures(self, figures: dict[str, Any]) -> None:
-        """The newest figures of a crawl."""
+        """Take the newest figures of a crawl."""
         ...
 
     def answer(self, answer: OrderAnswer) -> None:
-        """What it answered to an order."""
+        """Take the execution's answer to an order."""
         ...
 
     async def request(
         self, service: str, payload: msgspec.Raw = JSON_NULL, data: bytes = b""
     ) -> ServiceResponse:
-        """Request something of the master in the name of the execution, however long that takes.
-        The response says why when it is not to be had."""
+        """Send a request to the master for the execution, however long that takes. A refusal is in
+        the response, with its reason.
+        """
         ...
 
 
 class NotBegun(Exception):
-    """An execution was sent ahead and handed back: nothing of it was done."""
+    """Raised for an execution that was sent ahead and handed back: it did not begin."""
 
 
 class ExecutorPool(Protocol):
-    """Runs assignments somewhere apart from the agent."""
+    """Runs assignments in processes apart from the agent."""
 
     @property
     def task_types(self) -> tuple[str, ...]:
-        """The types it has executors for."""
+        """The task types for which the pool has executors."""
         ...
 
     @property
     def ahead(self) -> int:
-        """How many executions beyond its slots it can take now, to begin them within milliseconds.
+        """The number of executions beyond its slots that the pool can take now, and begin within
+        milliseconds.
 
-        None unless those of late have been that short.
+        It is 0 unless recent executions were that short.
         """
         ...
 
     async def run(
         self, assignment: Assignment, observer: Observer, *, ahead: bool = False
     ) -> Attempt:
-        """Run it to its end; a failing or dying executor is an `Attempt` with an error.
+        """Run an assignment to its end; a failing or dying executor is an `Attempt` with an error.
 
-        Tells the observer what it hears. When the caller cancels this call, the executor is
-        stopped, by force if need be, before the cancellation comes through. What is sent `ahead`
-        is not waited for: raises `NotBegun` when it turns out that it cannot begin soon.
+        Reports of the execution go to the observer. When the caller cancels this call, the executor
+        is stopped, by force if need be, before the cancellation comes through. With `ahead`,
+        nothing waits for the execution: raises `NotBegun` when it cannot begin soon.
         """
         ...
 
     def order(self, order: ExecutionOrder) -> bool:
-        """Pass on an order to what runs; whether there is anybody who could obey."""
+        """Pass an order on to its execution; returns `False` if nothing here could carry it out."""
         ...
 
     async def close(self) -> None:
@@ -197,32 +207,33 @@ class ExecutorPool(Protocol):
 
 
 class ControlLink(Protocol):
-    """A node's way to the master; the control plane itself, or HTTP.
+    """A node's connection to the master: the control plane in the same process, or HTTP.
 
     Every method may raise `MasterUnreachable` with the outcome unknown; calling again is safe.
     """
 
     async def register(self, registration: Registration, node_token: str | None) -> Registered:
-        """Introduce the node; a node that comes back shows its token.
+        """Register the node; a node that comes back shows its token.
 
-        Raises `Refused` when the master does not know it any more, or will not have it, and
-        `Conflict` when it is registering twice at once.
+        Raises `Refused` when the master does not know the node any more, or does not accept it, and
+        `Conflict` when the node registers twice at once.
         """
         ...
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply: ...
 
     async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
-        """Waits up to `wait_s` for work or orders; an empty lease when there were none."""
+        """Wait up to `wait_s` for work or orders; returns an empty reply when there were none."""
         ...
 
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
-        """Say what became of executions; also for a session of an earlier life, before the
-        registration that ends it."""
+        """Report the outcomes of executions; also for an earlier session, before the registration
+        that ends it.
+        """
         ...
 
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
-        """Pass on logs, progress, figures and answers of executions; may raise `Refused`."""
+        """Send logs, progress, figures and answers of executions; may raise `Refused`."""
         ...
 
     async def request(self, node_id: str, service: str, request: ServiceRequest) -> ServiceResponse:
@@ -230,54 +241,58 @@ class ControlLink(Protocol):
         ...
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
-        """Ask for nothing new, and to be let go when what runs has ended, or after so long."""
+        """Ask the master for no new work, and to end the session when running work has ended, or
+        after `deadline_s`.
+        """
         ...
 
     async def leave(self, node_id: str, session_id: str) -> None:
-        """Say good-bye: the session ends now and not by silence; a newer one stays."""
+        """End the session now rather than by its timeout; a newer session stays."""
         ...
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a node is; with it, it comes back as the same node after a restart."""
+    """The identity of a node; with it the node comes back as the same after a restart."""
 
     node_id: str
     node_token: str
     master_pin: str = ""
-    """Fingerprint of the master's public key, where the join token told it."""
+    """Fingerprint of the master's public key, if the join token has it."""
 
 
 class IdentityKeeper(Protocol):
-    """Where a node keeps its identity between its lives."""
+    """Stores a node's identity across restarts."""
 
     def load(self) -> Identity | None:
-        """The identity that was adopted last, or `None`."""
+        """Return the identity that was adopted last, or `None`."""
         ...
 
     def adopt(self, identity: Identity) -> None:
-        """Be this one from now on; durable when this returns, or as soon as the disk takes it."""
+        """Use this identity from now on; durable when this returns, or as soon as the disk takes
+        it.
+        """
         ...
 
 
 class ReportKeeper(Protocol):
-    """Where finished work waits while no master answers, also between a node's lives."""
+    """Stores reports while no master answers, also across restarts of the node."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the node should take no more work for now."""
+        """True while the node should take no more work."""
         ...
 
     def waiting(self) -> list[tuple[str, ReportBatch]]:
-        """All that was kept and not forgotten: for each node and session its reports in order."""
+        """Return all kept reports that were not forgotten: in order for each node and session."""
         ...
 
     async def keep(self, node_id: str, batch: ReportBatch) -> None:
-        """Remember reports; durable when this returns, if that is possible at all.
+        """Keep reports; durable when this returns, if that is possible at all.
 
         Never raises: a node with a full disk works on.
         """
         ...
 
     async def forget(self, execution_ids: Collection[str]) -> None:
-        """These were answered. Unknown ones are no error."""
+        """Drop the reports of these executions, which were answered. Unknown ids are no error."""
         ...

@@ -1,15 +1,15 @@
-"""Asking a node's own health endpoint."""
+"""The port for probes of the nodes' own health endpoints."""
 
 from typing import Protocol
 
 
 class Prober(Protocol):
-    """Knocks at the address that a node has registered."""
+    """Probes the health endpoint at the address that a node has registered."""
 
     async def ask(self, address: str, port: int, node_id: str) -> str | None:
-        """What is wrong with the endpoint there; `None` when that node answers that it is well.
+        """Return the problem with the endpoint; `None` when that node answers that it is well.
 
-        Connects to no other address than this one, which is an IP address, whatever it answers.
-        Raises nothing, and returns within the time-out that it was made with.
+        Connects to no other address than this one, which is an IP address, whatever the endpoint
+        answers. Raises nothing, and returns within the timeout of this prober.
         """
         ...

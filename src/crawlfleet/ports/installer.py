@@ -1,4 +1,4 @@
-"""Packages for code that people handed over."""
+"""The port for the installation of packages that bundles require."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from crawlfleet.model.task import ErrorClass
 
 
 class InstallFailed(Exception):
-    """The packages are not there; `error_class` says whether trying again can help."""
+    """The packages could not be installed; `error_class` says whether trying again can help."""
 
     def __init__(self, message: str, error_class: ErrorClass, details: str = "") -> None:
         super().__init__(message)
@@ -21,5 +21,7 @@ class Install(Protocol):
     async def __call__(
         self, requirements: Sequence[str], venv: str, tell: Callable[[str], None]
     ) -> None:
-        """Raises `InstallFailed`; when cancelled, nothing of it runs any more."""
+        """Install the packages; `tell` gets lines of output. Raises `InstallFailed`; when
+        cancelled, no process of it goes on.
+        """
         ...

@@ -1,4 +1,6 @@
-"""The rows that every fleet has beside its nodes and tasks, as they are stored."""
+"""Tables of the kernel's rows beside nodes and tasks: projects, clusters, keys, usage, and
+others.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -73,7 +75,7 @@ BUNDLES: Final = Table(
         "version",
     ),
 )
-"""Bundles are kept when no version of theirs is any more: numbers are given once."""
+"""Bundles stay when all their versions are gone: numbers are never given twice."""
 KEYS: Final = Table(
     ApiKey,
     "crawler_keys",

@@ -1,4 +1,4 @@
-"""The fleet's politeness: one ledger for all crawls that touch a host, a domain or an address."""
+"""The fleet's politeness ledger: one for all crawls that visit a host, a domain or an address."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -10,12 +10,13 @@ from crawlfleet.model.wire.politeness import LedgerReply, LedgerRequest
 
 
 class Ledger(Protocol):
-    """What a crawl asks; see `crawlfleet.model.wire.politeness`."""
+    """The calls of a crawl to the ledger; see `crawlfleet.model.wire.politeness`."""
 
     async def ask(self, ask: LedgerRequest) -> LedgerReply:
-        """Say what is returned, paused and wanted, and hear what may be done. May be said again
-        when no answer came. Raises `LedgerUnavailable` when there is none to be had for now: then
-        nothing may be asked beyond what was granted."""
+        """Return, pause and request windows, and get the granted ones. May be repeated when no
+        answer came. Raises `LedgerUnavailable` when the ledger cannot be reached for now: then the
+        crawl may use no more than it was granted.
+        """
         ...
 
 
@@ -23,42 +24,45 @@ class LedgerPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some entries of a book as they were at one moment."""
 
     now: float
-    """By the clock of the book, as all times in its entries."""
+    """Time by the clock of the book, as all times in its entries."""
     born: float
-    """Until then windows may have been granted of which the book knows nothing: it was begun, or
-    its last life ended. What never was is minus infinity."""
+    """Before this, windows may have been granted that the book does not know: it was begun then, or
+    its last life ended. Minus infinity if that cannot be.
+    """
     entries: Mapping[str, LedgerEntry]
-    """Those that exist."""
+    """Entries that exist, by key."""
     versions: Mapping[str, object] = {}
-    """By which the book tells whether they are still the same."""
+    """Versions of entries, by which the book finds whether they have changed."""
 
 
 class LedgerBook(Protocol):
-    """Where a ledger is kept: entries by key, which may be forgotten when they are over. Every
-    method may raise `LedgerUnavailable` with the outcome unknown."""
+    """Stores a ledger: entries by key, which may be dropped when they are over. Every method may
+    raise `LedgerUnavailable` with the outcome unknown.
+    """
 
     @property
     def is_shared(self) -> bool:
-        """Whether all masters have the same one; else only the one that leads has it open."""
+        """True if all masters share the book; else only the leading master has it open."""
         ...
 
     async def open(self) -> None:
-        """Make ready what it is kept in. May be called twice."""
+        """Prepare the storage. May be called twice."""
         ...
 
     async def close(self) -> None:
-        """May be called twice."""
+        """Close the storage. May be called twice."""
         ...
 
     async def read(self, keys: Sequence[str]) -> LedgerPage:
-        """The entries of these keys."""
+        """Return the entries of these keys."""
         ...
 
     async def write(self, page: LedgerPage, changes: Mapping[str, LedgerEntry]) -> bool:
-        """Replace entries of a page that was read, all at once; `False`, and nothing is changed,
-        when one of them is not as it was."""
+        """Replace entries of a page that was read, all at once; returns `False`, and changes
+        nothing, when one of them has changed since.
+        """
         ...
 
     async def browse(self, limit: int) -> LedgerPage:
-        """Up to so many entries, for people."""
+        """Return up to so many entries, for people."""
         ...

@@ -2,9 +2,9 @@
 
 A lock alone protects nothing: its holder may be stopped for a minute and go on as if nothing had
 happened. So there are three lines of defence. A hold ends by itself (`lease_s`), by the clock of
-whoever keeps the locks. Its holder is told *before* that, by a clock of its own that no setting
-of the time can move. And each hold has a token that only grows, for those who must be certain:
-what is guarded compares it with the highest it has seen, and refuses a lower one.
+the lock store. Its holder is warned *before* that, by a clock of its own that setting the time does
+not move. And each hold has a token that only grows, for callers that must be certain: the guarded
+resource compares it with the highest token it has seen, and refuses a lower one.
 """
 
 from types import TracebackType
@@ -14,52 +14,55 @@ from crawlfleet.model.wire.locks import LockHold, LockOccupied
 
 
 class LockSource(Protocol):
-    """Who gives out locks. Every method may raise `LocksUnavailable` with the outcome unknown;
-    asking again is safe."""
+    """Grants locks. Every method may raise `LocksUnavailable` with the outcome unknown; calling
+    again is safe.
+    """
 
     async def take(self, name: str, holder: str, lease_s: float) -> LockHold | LockOccupied:
-        """Hold the name for so long; or how it is occupied.
+        """Take the lock for so long; returns the hold, or how the lock is occupied.
 
-        A `holder` names one hold and not a person: it is never used for another. Who holds it
-        already, and asks again since no answer came, has the same token and a lease begun anew.
+        A `holder` names one hold and not a person: it is never used for another. A holder that has
+        the lock already, and calls again since no answer came, gets the same token and a new lease.
         """
         ...
 
     async def renew(self, hold: LockHold) -> bool:
-        """Begin the lease anew; whether it was still held. A hold that has ended stays ended."""
+        """Begin the lease anew; returns whether the lock was still held. A hold that has ended
+        stays ended.
+        """
         ...
 
     async def release(self, hold: LockHold) -> bool:
-        """Give it up; whether it was still held. May be called twice."""
+        """Release the lock; returns whether it was still held. May be called twice."""
         ...
 
 
 class Locks(LockSource, Protocol):
-    """Where locks are kept."""
+    """Stores locks."""
 
     async def open(self) -> None:
-        """Make ready what they are kept in. May be called twice."""
+        """Prepare the storage. May be called twice."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections; holds stay. May be called twice."""
+        """Close connections; holds stay. May be called twice."""
         ...
 
     async def look(self, name: str) -> LockOccupied | None:
-        """Who has it; `None` when nobody does."""
+        """Return how the lock is occupied; `None` when it is free."""
         ...
 
 
 class Lock(Protocol):
-    """A lock as its holder sees it: entered when it is held, and renewed until it is left.
+    """A lock for its holder: held when the block is entered, and renewed until it is left.
 
         async with context.lock("price-list") as lock:
             await upload(lines, fence=lock.token)
 
-    When it can no longer be sure of the lease, the block is cancelled and `LockLost` raised from
-    it: before the lease is over by the clock of the holder. A process that was stopped meanwhile
-    may take one more step before it hears; who is about to do what cannot be undone calls `check`
-    first, and passes the token on to whoever can compare it.
+    When the lock can no longer be sure of its lease, the block is cancelled and raises `LockLost`:
+    before the lease is over by the holder's clock. A process that was stopped meanwhile may take
+    one more step before that; before a step that cannot be undone, call `check`, and pass the token
+    to the resource if it can compare tokens.
     """
 
     @property
@@ -72,20 +75,24 @@ class Lock(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether it is certainly held at this moment."""
+        """True if the lock is certainly held at this moment."""
         ...
 
     @property
     def remaining_s(self) -> float:
-        """For how long it is certainly held if no renewal comes through; 0 when it is not."""
+        """Seconds for which the lock is certainly held if no renewal comes through; 0 when it is
+        not held.
+        """
         ...
 
     def check(self) -> None:
-        """Raise `LockLost` unless it is certainly held at this moment."""
+        """Raise `LockLost` unless the lock is certainly held at this moment."""
         ...
 
     async def __aenter__(self) -> Self:
-        """Wait for it. Raises `LockBusy` when that takes longer than the holder would wait."""
+        """Wait for the lock. Raises `LockBusy` when that takes longer than the caller wants to
+        wait.
+        """
         ...
 
     async def __aexit__(

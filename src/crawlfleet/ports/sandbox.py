@@ -26,14 +26,15 @@ OUTCOME_HEADER: Final = "Crawlfleet-Outcome"
 
 
 class CellOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process in a cell may use."""
+    """The resources that a process in a cell may use."""
 
     command: tuple[str, ...] = ()
     """The program and its arguments; when empty, the loop of the Python executors."""
     limits: Limits = Limits()
     variables: dict[str, str] = {}
-    """Its environment, in addition to the sandbox's own variables (`PATH`, `HOME`, `TMPDIR`,
-    `LANG`, and the proxy). Secrets do not belong here: they go through the pipe."""
+    """Environment of the process, in addition to the sandbox's own variables (`PATH`, `HOME`,
+    `TMPDIR`, `LANG`, and the proxy). Secrets do not belong here: they go through the pipe.
+    """
     readable: tuple[str, ...] = ()
     """Files and folders that it may read, at the same paths as outside, in addition to the system's
     programs and libraries and the installed packages."""
@@ -44,11 +45,11 @@ class CellOrder(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     """The working folder; the scratch folder when empty."""
     egress: Egress | None = None
-    """Its network rules; no network when not set."""
+    """Network rules of the cell; no network when not set."""
 
 
 class Provision(msgspec.Struct, frozen=True, kw_only=True):
-    """What an execution needs in addition, such as the files of its bundle."""
+    """Additional resources for an execution, such as the files of its bundle."""
 
     command: tuple[str, ...] = ()
     """A program that speaks the executor protocol, instead of the host of the Python executors."""
@@ -68,7 +69,9 @@ class Cell(Protocol):
     `subprocess_exec`."""
 
     is_made_ahead: bool
-    """Whether the cell was prepared before its work: its early death says nothing of the work."""
+    """Set if the cell was prepared before its work: then its early death is not the fault of the
+    work.
+    """
 
     def get_pid(self) -> int:
         """Return the process id on this machine; for people, not for signals."""

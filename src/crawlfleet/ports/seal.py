@@ -1,4 +1,4 @@
-"""Values that lie in the store, and that nobody but the masters can read."""
+"""The port that seals secret values, so that the store holds nothing that others can read."""
 
 from typing import Protocol
 
@@ -10,14 +10,16 @@ class Unsealable(CrawlfleetError):
 
 
 class Seal(Protocol):
-    """Closes and opens values with the key of this installation."""
+    """Encrypts and decrypts values with the key of this installation."""
 
     def close(self, value: str, about: str) -> str:
-        """The value as text that tells nothing; `about` is what it belongs to, and is needed to
-        open it: moved elsewhere, it cannot be read. Raises `Unsealable` where there is no key."""
+        """Return the value encrypted; `about` names its owner, and is needed to open it: moved
+        elsewhere, it cannot be read. Raises `Unsealable` where there is no key.
+        """
         ...
 
     def open(self, sealed: str, about: str) -> str:
-        """What was closed. Raises `Unsealable` when it was closed with another key, about another
-        thing, or is spoilt."""
+        """Return the decrypted value. Raises `Unsealable` when it was sealed with another key or
+        another `about`, or is damaged.
+        """
         ...

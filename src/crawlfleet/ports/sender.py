@@ -27,12 +27,12 @@ class SendResult(msgspec.Struct, frozen=True, kw_only=True):
 
     delivered: bool = False
     status: int = 0
-    """What the receiver answered; 0 for no answer."""
+    """Status of the receiver's answer; 0 for no answer."""
     error: str = ""
     is_final: bool = False
-    """Whether trying again cannot help."""
+    """Set if trying again cannot help."""
     retry_after_s: float | None = None
-    """When the receiver wants to be asked again."""
+    """Seconds after which the receiver wants the next attempt; `None` if it named no time."""
     elapsed_s: float = 0.0
 
 

@@ -1,4 +1,6 @@
-"""Where the output of a crawl goes: staged first, and it counts once its receipt is committed."""
+"""The port for the output of a crawl: pages are staged first, and count once their receipt is
+committed.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -9,7 +11,7 @@ from crawlfleet.model.crawl.extraction import Item
 
 
 class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one visited page gave."""
+    """The outcome of one visit, as sinks get it: the response and its items."""
 
     id: int
     url: str
@@ -18,40 +20,45 @@ class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 0
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""
-    """As it came, with its transfer and content encodings undone."""
+    """Body of the response, with its transfer and content encodings undone."""
     address: str = ""
     gone: bool = False
-    """Of a page that was visited before: it is there no more, and gives nothing."""
+    """Set for a page of an earlier round that does not exist any more, and has no items."""
 
 
 class Sink(Protocol):
-    """Takes pages in order. A receipt is a JSON value, small, and says all that is committed."""
+    """Takes pages in order. Its receipts are small JSON values that describe all committed
+    output.
+    """
 
     wants_bodies: bool
-    """Whether headers and bodies are of use to it; else they need not be kept."""
+    """Set if the sink uses headers and bodies; else they need not be kept."""
 
     async def open(self, receipt: Any | None) -> None:
-        """Begin, or go on after the committed `receipt`: whatever was staged beyond it is
-        removed, also where this very sink staged it. Raises `SinkUnusable` with the remedy,
-        changing nothing, when what is there does not go together with the receipt.
+        """Begin, or go on after the committed `receipt`: output that was staged beyond it is
+        removed, also if this very sink staged it. Raises `SinkUnusable` with the remedy, changing
+        nothing, when the existing output does not match the receipt.
 
-        After it began, the receipt of `stage([])` is to be committed before any page is staged:
-        only so can pages of a life that ended before its first commit be told from a stranger's.
+        After a beginning, commit the receipt of `stage([])` before any page is staged: only so can
+        pages of a life that ended before its first commit be told from those of another crawl.
         """
         ...
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
-        """Make the pages durable, not yet counted; the receipt for all that was staged so far.
+        """Make the pages durable, not yet counted; returns the receipt for all that was staged so
+        far.
 
-        What was staged before must have been committed, or taken back by `open`; else it counts
-        with this receipt. After `SinkUnusable` the sink wants to be opened again."""
+        Pages that were staged before must have been committed, or taken back by `open`; else they
+        count with this receipt. After `SinkUnusable` the sink must be opened again.
+        """
         ...
 
     async def finish(self) -> Mapping[str, Any]:
-        """All is committed: put the output into its final form, and say where and how much.
-        May be called twice."""
+        """Put the committed output into its final form; returns its places and sizes. May be called
+        twice.
+        """
         ...
 
     async def close(self) -> None:
-        """Let go without finishing. May be called twice."""
+        """Close without finishing. May be called twice."""
         ...

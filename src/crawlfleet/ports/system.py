@@ -4,18 +4,20 @@ from typing import Protocol
 
 
 class System(Protocol):
-    """Clocks and entropy. Waiting is asyncio's business."""
+    """Clocks and entropy. Waiting is left to asyncio."""
 
     def now(self) -> float:
-        """Seconds since the epoch, on this process's own clock: for stamps, and for all that lasts
-        or is waited for. It may go on evenly when the machine's clock is set."""
+        """Return seconds since the epoch on this process's own clock: for time stamps, durations
+        and waits. It may go on evenly when the machine's clock is set.
+        """
         ...
 
     def wall(self) -> float:
-        """Seconds since the epoch by the machine's clock as it is set now: for what is due at an
-        instant of the calendar, and for comparing it with other machines."""
+        """Return seconds since the epoch by the machine's clock as it is set now: for calendar
+        times, and for comparison with other machines.
+        """
         ...
 
     def entropy(self, size: int) -> bytes:
-        """`size` random bytes, unguessable outside of simulations."""
+        """Return `size` random bytes, unguessable outside of simulations."""
         ...

@@ -1,4 +1,4 @@
-"""Kinds of rows, declared once: a store makes its schema, its statements and its index of them.
+"""Tables of rows, declared once: a store makes its schema, statements and indexes from them.
 
 A `Table` names the struct of its rows, the fields that have a column, and the indexes. A `Query` is
 data: terms that a row must meet, an order, a limit. The memory store interprets both over structs,
@@ -17,7 +17,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Op(StrEnum):
-    """How the value of a field compares with that of a term."""
+    """Comparisons between the value of a field and that of a term."""
 
     EQUAL = "="
     UNEQUAL = "!="
@@ -30,7 +30,7 @@ class Op(StrEnum):
 
 
 class Term(msgspec.Struct, frozen=True):
-    """What the value of a field must be. A field that is not set meets only `UNSET`."""
+    """A condition on the value of a field. A field that is not set meets only `UNSET`."""
 
     field: str
     op: Op
@@ -38,7 +38,9 @@ class Term(msgspec.Struct, frozen=True):
 
 
 def equal(field: str, value: Any) -> Term | None:
-    """Rows whose field has this value; no restriction where the value is `None`, as in all."""
+    """Match rows whose field has this value; no condition (`None`) for `None`, as in all of
+    these.
+    """
     return None if value is None else Term(field, Op.EQUAL, value)
 
 
@@ -47,22 +49,22 @@ def unequal(field: str, value: Any) -> Term | None:
 
 
 def above(field: str, value: Any) -> Term | None:
-    """Rows whose field is greater than this."""
+    """Match rows whose field is greater than this."""
     return None if value is None else Term(field, Op.ABOVE, value)
 
 
 def at_least(field: str, value: Any) -> Term | None:
-    """Rows whose field is this or greater."""
+    """Match rows whose field is this or greater."""
     return None if value is None else Term(field, Op.AT_LEAST, value)
 
 
 def below(field: str, value: Any) -> Term | None:
-    """Rows whose field is less than this."""
+    """Match rows whose field is less than this."""
     return None if value is None else Term(field, Op.BELOW, value)
 
 
 def among(field: str, values: Sequence[Any] | None) -> Term | None:
-    """Rows whose field has one of these values."""
+    """Match rows whose field has one of these values."""
     return None if values is None else Term(field, Op.AMONG, tuple(values))
 
 
@@ -75,13 +77,14 @@ def is_set(field: str) -> Term:
 
 
 def within(field: str, prefix: str) -> tuple[Term, Term]:
-    """Rows whose field begins with `prefix`, which ends with a character that sorts before all
-    that may follow in its place."""
+    """Match rows whose field begins with `prefix`, which ends with a character that sorts before
+    all that may follow in its place.
+    """
     return Term(field, Op.ABOVE, prefix), Term(field, Op.BELOW, after_all(prefix))
 
 
 def after_all(prefix: str) -> str:
-    """The first text after all that begin with `prefix`."""
+    """Return the first text after all that begin with `prefix`."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
@@ -94,12 +97,12 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class Joint(Enum):
-    """How the value in a row and the value that is written to it come together."""
+    """Ways to join the value in a row with the value that is written to it."""
 
     SUM = "sum"
     LARGEST = "largest"
     LATEST = "latest"
-    """What is written, unless that is not set."""
+    """The written value, unless that is not set."""
 
 
 class Owned(msgspec.Struct, frozen=True):
@@ -129,10 +132,11 @@ class Table(Generic[R]):
         joined: Mapping[str, Joint] = NOTHING_JOINED,
         keeps_tasks: Term | None = None,
     ) -> None:
-        """`columns` are the fields with a column of their own: those that queries name. With
-        `joined`, a row that is there is not replaced: its fields come together with what is
-        written. Tasks that have ended, and name a row as their workflow, are kept for as long as
-        it meets `keeps_tasks`."""
+        """Declare a table. `columns` are the fields with a column of their own: those that queries
+        name. With `joined`, an existing row is not replaced: these fields are joined with the
+        written ones. Tasks that have ended, and name a row as their workflow, are kept for as long
+        as it meets `keeps_tasks`.
+        """
         self.kind = kind
         self.name = name
         self.key = tuple(key)
@@ -155,7 +159,7 @@ class Table(Generic[R]):
         newest_of: str = "",
         beyond: int | None = None,
     ) -> "Query[R]":
-        """A query of the rows that meet all terms; see `Query`."""
+        """Return a query of the rows that meet all terms; see `Query`."""
         return Query(
             table=self,
             terms=tuple(term for term in terms if term is not None),
@@ -169,32 +173,33 @@ class Table(Generic[R]):
 
 
 class Query(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
-    """Which rows of a table, and in which order: by the key where nothing else is said."""
+    """A query of rows of a table, in order of the key unless `order` is set."""
 
     table: Any
-    """A `Table` of rows of the kind R."""
+    """Table of rows of the type R."""
     terms: tuple[Term, ...] = ()
     order: tuple[str, ...] = ("id",)
     newest_first: bool = False
-    """The order backwards."""
+    """Reverses the order."""
     limit: int | None = None
     without: tuple[str, ...] = ()
-    """Fields that are left at their default: too large for a list."""
+    """Fields that are left at their default, because they are too large for a list."""
     newest_of: str = ""
-    """Of the rows with the same value of this field only the one with the highest id, in order of
-    this field."""
+    """Field by which rows are grouped: of each group only the row with the highest id is returned,
+    in order of this field.
+    """
     beyond: int | None = None
-    """With `newest_of` instead: only rows that are not among so many newest."""
+    """Turns `newest_of` around: only rows that are not among so many newest of their group."""
 
 
 class Expires(Protocol):
-    """The rows of a table that are older than is kept."""
+    """Returns the query of a table's rows that are past their retention."""
 
     def __call__(self, *, before: float, limit: int) -> Query[Any]: ...
 
 
 class Expiring(NamedTuple):
-    """Rows that are removed when they are so many days old; never with 0 days."""
+    """A retention: rows are removed when they are so many days old; never with 0 days."""
 
     days: float
     old: Expires

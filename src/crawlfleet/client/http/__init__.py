@@ -1,1 +1,1 @@
-"""How the client talks to a master: transport, retries, streams."""
+"""The client's HTTP layer: transport, retries, streams."""

@@ -1,4 +1,4 @@
-"""What all calls of a client have in common: the key, patience, pages, and versions."""
+"""The base of all calls of a client: key, retries, pages, and versions."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType

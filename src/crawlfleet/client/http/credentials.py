@@ -1,4 +1,4 @@
-"""What a client is given to find and convince a master, looked at before it is used."""
+"""Checks the addresses and keys that a client is given, before they are used."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ def usable_key(key: str) -> str:
 
 
 def _trouble(address: str) -> str:
-    """What is wrong with one address; empty when nothing is."""
+    """Return the problem with an address; empty when there is none."""
     if not address.isprintable() or " " in address:
         return "it has blanks or control characters"
     try:

@@ -1,13 +1,14 @@
-"""What may be set where the client takes `**fields` or `**filters`, so that a type checker finds
-a misspelt name. A test holds them against the API."""
+"""Types of the client's `**fields` and `**filters`, so that a type checker finds a misspelt name. A
+test compares them with the API.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 TaskVerb = Literal["cancel", "pause", "resume", "retry"]
-"""What can be ordered about one task."""
+"""Orders about one task."""
 TasksVerb = Literal["cancel", "pause", "resume", "retry", "reprioritise"]
-"""What can be ordered about many."""
+"""Orders about many tasks."""
 
 
 class TaskFields(TypedDict, total=False):
@@ -41,7 +42,7 @@ class TaskFields(TypedDict, total=False):
 
 
 class CloneFields(TypedDict, total=False):
-    """What is other in a task that is submitted again."""
+    """Fields that differ in a task that is submitted again."""
 
     parameters: Mapping[str, Any] | None
     priority: int | None
@@ -49,7 +50,7 @@ class CloneFields(TypedDict, total=False):
 
 
 class TaskFilters(TypedDict, total=False):
-    """Which tasks are listed, and how."""
+    """Filters and options of a list of tasks."""
 
     status: str
     project_id: str | None
@@ -63,7 +64,7 @@ class TaskFilters(TypedDict, total=False):
 
 
 class TaskChoice(TypedDict, total=False):
-    """Which tasks an order is about."""
+    """Filters that choose the tasks of an order."""
 
     status: str | Sequence[str]
     project_id: str | None
@@ -76,7 +77,7 @@ class TaskChoice(TypedDict, total=False):
 
 
 class DeadLetterChoice(TypedDict, total=False):
-    """Which dead letters are listed, or an order is about."""
+    """Filters that choose the dead letters of a list or an order."""
 
     project_id: str | None
     cluster_id: str | None
@@ -89,7 +90,7 @@ class DeadLetterChoice(TypedDict, total=False):
 
 
 CrawlVerb = Literal["pause", "resume", "stop"]
-"""What can be ordered about a crawl."""
+"""Orders about a crawl."""
 
 
 class KeyFields(TypedDict, total=False):
@@ -100,7 +101,7 @@ class KeyFields(TypedDict, total=False):
 
 
 class RotateFields(TypedDict, total=False):
-    """How a key gets its new secret."""
+    """Options for the rotation of a key."""
 
     grace_s: float
     expires_in_s: float | None
@@ -116,7 +117,7 @@ class JoinTokenFields(TypedDict, total=False):
 
 
 class AuditFilters(TypedDict, total=False):
-    """Which entries of the audit log are listed."""
+    """Filters of a list of entries of the audit log."""
 
     actor: str
     action: str

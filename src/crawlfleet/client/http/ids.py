@@ -1,4 +1,4 @@
-"""What an order is about: things that are named by their ids, of which there may be none."""
+"""Ids in orders: an order names its tasks by id, perhaps none, or chooses them by a filter."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,7 +23,9 @@ def listed(ids: Iterable[str] | None, field: str = "ids") -> list[str]:
 
 
 def names(ids: Iterable[str] | None, filter: Mapping[str, Any]) -> bool:
-    """Whether things are named, perhaps none of them, rather than chosen by a filter."""
+    """Return whether ids are given, perhaps none of them, rather than a filter; raises
+    `InvalidRequest` for both.
+    """
     if ids is None:
         return False
     if also := [name for name, value in filter.items() if value is not None]:

@@ -14,12 +14,12 @@ MAX_PAUSE_S: Final = 5.0
 
 
 def is_passing(error: CrawlfleetError) -> bool:
-    """Whether the same call may succeed later."""
+    """Return whether the same call may succeed later."""
     return error.retryable
 
 
 def was_not_sent(error: CrawlfleetError) -> bool:
-    """Whether the call never got to a master, so that nothing can have been done."""
+    """Return whether the call never reached a master, so that it cannot have had an effect."""
     return isinstance(error, MasterUnreachable) and error.retryable and not error.was_sent
 
 
@@ -71,7 +71,7 @@ async def retry_removal(call: Callable[[], Awaitable[T]], patience_s: float) -> 
 
 
 def pause_after(error: CrawlfleetError, pause_s: float) -> float:
-    """How long to wait before the next attempt."""
+    """Return the pause before the next attempt, in seconds."""
     # Random, so that clients that were refused together do not come back together.
     chance = random.uniform(0.5, 1.5)  # noqa: S311
     if error.retry_after_s is not None:

@@ -57,7 +57,9 @@ KEEPALIVE: Final = {
     "TCP_KEEPCNT": 3,
     "TCP_USER_TIMEOUT": 9_000,
 }
-"""In seconds, probes, and milliseconds; systems without one of them do without it."""
+"""TCP keepalive options in seconds, probes, and milliseconds; options that a system lacks are left
+out.
+"""
 
 
 class Transport:
@@ -293,7 +295,7 @@ def addresses_in(url: str) -> tuple[str, ...]:
 
 
 def is_near(address: str) -> bool:
-    """Whether a master is on this machine."""
+    """Return whether a master is on this machine."""
     return urlsplit(address).hostname in {"127.0.0.1", "::1", "localhost"}
 
 

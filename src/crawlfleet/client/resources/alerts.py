@@ -7,7 +7,7 @@ from crawlfleet.features.alerts.views import AlertPage, AlertView
 
 
 class AlertCalls(Calls):
-    """What can be asked about the rules that say when people are told."""
+    """Calls about alert rules, which say when people are notified."""
 
     async def alerts(
         self,
@@ -16,16 +16,18 @@ class AlertCalls(Calls):
         project_id: str | None = None,
         name: str | None = None,
     ) -> list[AlertView]:
-        """All rules, or those that are `firing`, with how things stand with each."""
+        """Return all rules, or those that are `firing`, with their present states."""
         query = as_query({"status": status, "project_id": project_id, "name": name})
         return (await self._get("/alerts", AlertPage, query)).items
 
     async def alert(self, alert_id: str) -> AlertView:
-        """One rule."""
+        """Return one rule."""
         return await self._get(_path(alert_id), AlertView)
 
     async def create_alert(self, name: str, source: str, **fields: Any) -> AlertView:
-        """Have people told when `source` is `above` or `below` a value, and so on."""
+        """Create a rule: people are notified when `source` is `above` or `below` a value, and so
+        on.
+        """
         body = {"name": name, "source": source, **fields}
         return await self._post("/alerts", AlertView, body)
 

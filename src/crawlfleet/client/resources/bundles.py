@@ -8,7 +8,7 @@ from crawlfleet.model.project import DEFAULT_PROJECT
 
 
 class BundleCalls(Calls):
-    """What can be asked about the code that projects hand over.
+    """Calls about bundles, the code that projects hand over.
 
     With `if_version` a change is made only if that is still the version of the bundle;
     `PreconditionFailed` if not.
@@ -17,17 +17,17 @@ class BundleCalls(Calls):
     def bundles(
         self, project_id: str = DEFAULT_PROJECT, limit: int | None = None
     ) -> AsyncIterator[BundleView]:
-        """The bundles of a project, in order of name."""
+        """Iterate over the bundles of a project, in order of name."""
         return self._pages(_bundles(project_id), BundlePage, {}, limit=limit)
 
     async def bundle(self, name: str, project_id: str = DEFAULT_PROJECT) -> BundleView:
-        """One bundle and its versions."""
+        """Return one bundle and its versions."""
         return await self._get(_bundle(project_id, name), BundleView)
 
     async def deploy(
         self, name: str, archive: bytes, project_id: str = DEFAULT_PROJECT, *, note: str = ""
     ) -> BundleView:
-        """Hand over a zip archive or a wheel as the present version; may be done twice."""
+        """Upload a zip archive or a wheel as the current version; may be called twice."""
         body = {"name": name, "archive": archive, "note": note}
         return await self._post(_bundles(project_id), BundleView, body)
 

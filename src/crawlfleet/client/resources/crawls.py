@@ -21,7 +21,7 @@ SILENCE_S: Final = 60.0
 
 
 class CrawlCalls(Calls):
-    """What can be asked and ordered about crawls; each is named by the id of its task."""
+    """Calls about crawls; each is named by the id of its task."""
 
     def crawls(
         self,
@@ -31,18 +31,18 @@ class CrawlCalls(Calls):
         node_id: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CrawlView]:
-        """Crawls, newest first, page by page; at most `limit`."""
+        """Iterate over crawls, newest first, page by page; at most `limit`."""
         query = {"status": status, "project_id": project_id, "node_id": node_id}
         return self._pages("/crawls", CrawlPage, query, limit=limit)
 
     async def crawl(self, task_id: str) -> CrawlView:
-        """One crawl, with its live figures."""
+        """Return one crawl, with its live figures."""
         return await self._get(f"/crawls/{segment(task_id)}", CrawlView)
 
     def crawl_items(
         self, task_id: str, *, kind: str | None = None, limit: int | None = None
     ) -> AsyncIterator[CrawlItem]:
-        """What it has found so far, in order; at most `limit`. Long texts are cut."""
+        """Iterate over the items found so far, in order; at most `limit`. Long texts are cut."""
         path = f"/crawls/{segment(task_id)}/items"
         return self._pages(path, CrawlItemPage, {"kind": kind}, limit=limit)
 
@@ -69,15 +69,19 @@ class CrawlCalls(Calls):
                 yield chunk
 
     async def crawl_work(self, task_id: str) -> CrawlWork:
-        """Who does what in it: shards, partitions and their holders, and the ledger's view."""
+        """Return the work of a crawl by worker: shards, partitions and their holders, and the
+        ledger's view.
+        """
         return await self._get(f"/crawls/{segment(task_id)}/work", CrawlWork)
 
     async def explain_url(self, task_id: str, url: str) -> UrlExplanation:
-        """What became of a URL in a crawl that runs."""
+        """Return the state of a URL in a running crawl, and why."""
         return await self._get(f"/crawls/{segment(task_id)}/urls", UrlExplanation, {"url": url})
 
     async def hosts(self, containing: str = "", *, limit: int = 100) -> HostUses:
-        """Who visits which hosts, domains and addresses, and what they wait for."""
+        """Return the hosts, domains and addresses in use: which crawls visit them, and what they
+        wait for.
+        """
         return await self._get("/hosts", HostUses, {"containing": containing, "limit": str(limit)})
 
     async def steer(self, task_id: str, verb: CrawlVerb) -> CrawlView:

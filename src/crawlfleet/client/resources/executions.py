@@ -12,16 +12,16 @@ LOOK_AGAIN_S: Final = 0.5
 
 
 class ExecutionCalls(TaskCalls):
-    """What can be asked about attempts."""
+    """Calls about executions, the attempts at tasks, and their logs."""
 
     async def execution(self, execution_id: str) -> ExecutionView:
-        """One attempt."""
+        """Return one attempt."""
         return await self._get(f"/executions/{segment(execution_id)}", ExecutionView)
 
     def logs(
         self, execution_id: str, *, after: int = 0, level: str = "debug", **search: Any
     ) -> AsyncIterator[LogLineView]:
-        """What an attempt has said so far, in order, from that level on.
+        """Iterate over the log lines of an attempt so far, in order, from that level on.
 
         `search` is as in the API: `q`, a text that lines contain, or with `regex=True` an
         expression that they match; `since` and `until`, instants in ISO 8601.
@@ -33,7 +33,7 @@ class ExecutionCalls(TaskCalls):
     def task_logs(
         self, task_id: str, *, after: int = 0, level: str = "debug", **search: Any
     ) -> AsyncIterator[LogLineView]:
-        """The same of the newest attempt at a task."""
+        """Iterate over the log lines of the newest attempt at a task, as `logs` does."""
         path = f"/tasks/{segment(task_id)}/logs"
         query = {"after": after, "level": level, **search}
         return self._pages(path, LogPage, query, cursor="after")
@@ -47,10 +47,10 @@ class ExecutionCalls(TaskCalls):
         patience_s: float = 60.0,
         **search: Any,
     ) -> AsyncGenerator[LogLineView, None]:
-        """What an attempt has said and says, until it has ended.
+        """Stream the log lines of an attempt, old and new, until it has ended.
 
-        Goes on after a broken connection, without a gap, unless the master stays away for
-        `patience_s`.
+        The stream goes on after a broken connection, without a gap, unless the master stays away
+        for `patience_s`.
         """
         query = {"after": after, "level": level, "follow": True, **search}
         path = f"/executions/{segment(execution_id)}/logs"
@@ -59,7 +59,8 @@ class ExecutionCalls(TaskCalls):
     async def follow_task(
         self, task_id: str, *, level: str = "debug", patience_s: float = 60.0, **search: Any
     ) -> AsyncIterator[tuple[str, LogLineView]]:
-        """What the newest attempt at a task says, and those that follow it, until the task ends.
+        """Stream the log lines of the newest attempt at a task, and of later ones, until the task
+        ends.
 
         Each line comes with the id of its attempt.
         """

@@ -20,26 +20,26 @@ from crawlfleet.views.access import (
 
 
 class KeyCalls(Calls):
-    """Who may use the API and join the fleet, and who changed what.
+    """Calls about keys, join tokens and the audit log.
 
-    What makes a secret is asked for once: when no answer comes, a key may have been made or rotated
-    whose secret nobody knows. Look at the list, and rotate or revoke it.
+    Calls that make a secret are not repeated: when no answer comes, a key may have been made or
+    rotated whose secret nobody knows. Look at the list, and rotate or revoke it.
     """
 
     async def keys(self) -> list[KeyView]:
-        """All keys, oldest first, dead ones as well."""
+        """Return all keys, oldest first, dead ones as well."""
         return (await self._get("/keys", KeyPage)).items
 
     async def key(self, key_id: str) -> KeyView:
-        """One key."""
+        """Return one key."""
         return await self._get(f"/keys/{segment(key_id)}", KeyView)
 
     async def create_key(self, name: str, role: str, **fields: Unpack[KeyFields]) -> NewKey:
-        """A new key; `fields` are `project_id` and `expires_in_s`. Its secret is shown once."""
+        """Create a key; `fields` are `project_id` and `expires_in_s`. Its secret is shown once."""
         return await self._post_once("/keys", NewKey, {"name": name, "role": role, **fields})
 
     async def rotate_key(self, key_id: str, **fields: Unpack[RotateFields]) -> NewKey:
-        """A new secret for a key; `fields` are `grace_s` and `expires_in_s`."""
+        """Replace the secret of a key; `fields` are `grace_s` and `expires_in_s`."""
         return await self._post_once(f"/keys/{segment(key_id)}:rotate", NewKey, fields)
 
     async def revoke_key(self, key_id: str) -> KeyView:
@@ -47,7 +47,7 @@ class KeyCalls(Calls):
         return await self._post(f"/keys/{segment(key_id)}:revoke", KeyView)
 
     async def session(self) -> SessionView:
-        """Who the key of this client is, and what it may do."""
+        """Return the identity and the permissions of this client's key."""
         return await self._get("/session", SessionView)
 
     async def create_session_link(self) -> SessionLink:
@@ -74,7 +74,7 @@ class KeyCalls(Calls):
     def audit(
         self, limit: int | None = None, **filters: Unpack[AuditFilters]
     ) -> AsyncIterator[AuditView]:
-        """Who changed what, newest first, page by page; at most `limit`.
+        """Iterate over the entries of the audit log, newest first, page by page; at most `limit`.
 
         `filters` are `actor`, `action`, `subject`, `since` and `until` (ISO 8601).
         """

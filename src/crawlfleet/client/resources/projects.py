@@ -16,28 +16,28 @@ from crawlfleet.views.projects import (
 
 
 class AdministrationCalls(Calls):
-    """What can be asked about projects, clusters and the master's settings.
+    """Calls about projects, clusters and the master's settings.
 
     With `if_version` a change is made only if that is still the version; `PreconditionFailed` if
     not.
     """
 
     def projects(self, limit: int | None = None) -> AsyncIterator[ProjectView]:
-        """Projects, in order of id."""
+        """Iterate over the projects, in order of id."""
         return self._pages("/projects", ProjectPage, {}, limit=limit)
 
     async def project(self, project_id: str) -> ProjectView:
-        """One project, with the counts of its tasks."""
+        """Return one project, with the counts of its tasks."""
         return await self._get(f"/projects/{segment(project_id)}", ProjectView)
 
     async def create_project(self, project_id: str, **fields: Any) -> ProjectView:
-        """Make a project; `fields` are `name` and `description`."""
+        """Create a project; `fields` are `name` and `description`."""
         return await self._post("/projects", ProjectView, {"id": project_id, **fields})
 
     async def change_project(
         self, project_id: str, *, if_version: int | None = None, **fields: Any
     ) -> ProjectView:
-        """Change its `name` or `description`."""
+        """Change the project's `name` or `description`."""
         return await self._patch(
             f"/projects/{segment(project_id)}", ProjectView, fields, if_version
         )
@@ -101,7 +101,7 @@ class AdministrationCalls(Calls):
         return self._pages(path, ConfigurationPage, {}, limit=limit)
 
     async def cluster_health(self, cluster_id: str) -> ClusterHealth:
-        """How it is, what is wrong first."""
+        """Return the health of a cluster, with its troubles, the worst first."""
         return await self._get(f"/clusters/{segment(cluster_id)}/health", ClusterHealth)
 
     async def settings(self) -> list[SettingView]:

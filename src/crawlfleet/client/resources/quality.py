@@ -1,4 +1,4 @@
-"""What was measured of tasks, for programs."""
+"""Calls about the quality of tasks' items."""
 
 from collections.abc import AsyncIterator
 
@@ -12,31 +12,33 @@ from crawlfleet.views.quality import (
 
 
 class QualityCalls(Calls):
-    """What can be asked about the quality of what tasks find."""
+    """Calls about the quality of tasks' items."""
 
     def quality(
         self, *, project_id: str | None = None, limit: int | None = None
     ) -> AsyncIterator[SeriesView]:
-        """Series of measured tasks, each with its newest run."""
+        """Iterate over series of measured tasks, each with its newest run."""
         return self._pages("/quality", SeriesPage, {"project_id": project_id}, limit=limit)
 
     def measured_runs(
         self, series: str, *, project_id: str | None = None, limit: int | None = None
     ) -> AsyncIterator[MeasuredRunView]:
-        """The measured runs of a series, newest first."""
+        """Iterate over the measured runs of a series, newest first."""
         query = {"project_id": project_id}
         return self._pages(f"/quality/{segment(series)}", MeasuredRunPage, query, limit=limit)
 
     async def task_quality(self, task_id: str) -> list[MeasuredRunView]:
-        """What was measured of a task whenever it ended, newest first."""
+        """Return the measured runs of a task, newest first: one for each time that it completed."""
         return (await self._get(f"/tasks/{segment(task_id)}/quality", MeasuredRunPage)).items
 
     async def accept(self, task_id: str, *, reason: str = "") -> MeasuredRunView:
-        """Accept items that are not as expected: they are what is usual from now on."""
+        """Accept items that are not as expected: from now on they count as normal."""
         path = f"/tasks/{segment(task_id)}:accept"
         return await self._post(path, MeasuredRunView, {"reason": reason})
 
     async def reject(self, task_id: str, *, reason: str = "") -> MeasuredRunView:
-        """Reject items that are not as expected; a step that waits for that fails."""
+        """Reject items that are not as expected; a workflow step that waits for the decision
+        fails.
+        """
         path = f"/tasks/{segment(task_id)}:reject"
         return await self._post(path, MeasuredRunView, {"reason": reason})

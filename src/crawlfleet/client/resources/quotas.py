@@ -9,21 +9,22 @@ from crawlfleet.views.quotas import QuotaPage, QuotaView, UsageReport
 
 
 class QuotaCalls(Calls):
-    """What can be asked about what projects may have."""
+    """Calls about the quotas of projects and their use."""
 
     def quotas(self, limit: int | None = None) -> AsyncIterator[QuotaView]:
-        """The quotas and shares of projects, in order of id."""
+        """Iterate over the quotas and shares of projects, in order of id."""
         return self._pages("/quotas", QuotaPage, {}, limit=limit)
 
     async def project_quotas(self, project_id: str) -> QuotaView:
-        """The quotas of one project, and what it has of them now."""
+        """Return the quotas of one project, and its present use."""
         return await self._get(f"/projects/{segment(project_id)}/quotas", QuotaView)
 
     async def set_quotas(
         self, project_id: str, *, if_version: int | None = None, **fields: Any
     ) -> QuotaView:
-        """Change its limits, such as `running`, or `over`, `weight` and `nodes`; `None` takes a
-        limit away."""
+        """Change a project's limits, such as `running`, or `over`, `weight` and `nodes`; `None`
+        removes a limit.
+        """
         path = f"/projects/{segment(project_id)}/quotas"
         return await self._patch(path, QuotaView, fields, if_version)
 
@@ -35,7 +36,9 @@ class QuotaCalls(Calls):
         until: datetime | None = None,
         step: str = "day",
     ) -> UsageReport:
-        """What projects have used, by `day` (UTC) or by `hour`; the last 30 days when not said."""
+        """Return the use of projects by `day` (UTC) or by `hour`, of the last 30 days unless set
+        otherwise.
+        """
         instants = {"since": since, "until": until}
         query = as_query(
             {

@@ -17,7 +17,7 @@ from crawlfleet.features.schedules.views import (
 
 
 class ScheduleCalls(Calls):
-    """What can be asked about schedules.
+    """Calls about schedules.
 
     With `if_version` a change is made only if that is still the version; `PreconditionFailed` if
     not.
@@ -26,12 +26,12 @@ class ScheduleCalls(Calls):
     def schedules(
         self, limit: int | None = None, *, project_id: str | None = None, name: str | None = None
     ) -> AsyncIterator[ScheduleView]:
-        """Schedules, in order of their making."""
+        """Iterate over the schedules, in order of their creation."""
         query = {"project_id": project_id, "name": name}
         return self._pages("/schedules", SchedulePage, query, limit=limit)
 
     async def schedule(self, schedule_id: str) -> ScheduleView:
-        """One schedule, and what it did last."""
+        """Return one schedule, and its last firing."""
         return await self._get(_path(schedule_id), ScheduleView)
 
     async def create_schedule(
@@ -42,9 +42,10 @@ class ScheduleCalls(Calls):
         workflow: str | dict[str, Any] | None = None,
         **rule: Any,
     ) -> ScheduleView:
-        """Have a task submitted, or a workflow run, by the clock: `workflow` is its name or id, or
-        an object with `name`, `version` and `parameters`. `rule` has `cron` or `every_s`,
-        `time_zone` and so on, as the API has them. Instants may be `datetime`."""
+        """Create a schedule that submits a task or runs a workflow: `workflow` is its name or id,
+        or an object with `name`, `version` and `parameters`. `rule` has `cron` or `every_s`,
+        `time_zone` and so on, as in the API. Instants may be `datetime`.
+        """
         work = {"task": task} if workflow is None else {"workflow": _called(workflow)}
         if task is not None:
             work["task"] = task
@@ -107,7 +108,7 @@ class ScheduleCalls(Calls):
     def schedule_history(
         self, schedule_id: str, limit: int | None = None
     ) -> AsyncIterator[FiringView]:
-        """What became of its due instants, newest first."""
+        """Iterate over the past firings of a schedule and their outcomes, newest first."""
         return self._pages(f"{_path(schedule_id)}/history", FiringPage, {}, limit=limit)
 
     async def explain_schedule(self, schedule_id: str) -> ScheduleExplanation:

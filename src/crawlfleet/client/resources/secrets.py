@@ -8,25 +8,26 @@ from crawlfleet.model.project import DEFAULT_PROJECT
 
 
 class SecretCalls(Calls):
-    """What can be asked about the secrets of projects; their values cannot."""
+    """Calls about the secrets of projects; their values cannot be read."""
 
     def secrets(
         self, project_id: str = DEFAULT_PROJECT, limit: int | None = None
     ) -> AsyncIterator[SecretView]:
-        """The secrets of a project, in order of name."""
+        """Iterate over the secrets of a project, in order of name."""
         return self._pages(_secrets(project_id), SecretPage, {}, limit=limit)
 
     async def set_secret(
         self, name: str, value: str, project_id: str = DEFAULT_PROJECT
     ) -> SecretView:
-        """Keep a value under a name, in place of the one before; may be done twice."""
+        """Store a value under a name, in place of the one before; may be called twice."""
         return await self._post(_secrets(project_id), SecretView, {"name": name, "value": value})
 
     async def remove_secret(
         self, name: str, project_id: str = DEFAULT_PROJECT, *, if_version: int | None = None
     ) -> SecretView | None:
-        """Forget a secret; with `if_version` only if that is still its version. `None` when the
-        answer was lost, and it is gone."""
+        """Remove a secret; with `if_version` only if that is still its version. Returns `None` when
+        the answer was lost, and the secret is gone.
+        """
         path = f"{_secrets(project_id)}/{segment(name)}:remove"
         return await self._remove(path, SecretView, None, if_version)
 

@@ -43,7 +43,7 @@ ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
 
 
 class TaskCalls(Calls):
-    """What can be asked about tasks."""
+    """Calls about tasks."""
 
     async def submit(
         self, task_type: str, parameters: dict[str, Any] | None = None, **fields: Unpack[TaskFields]
@@ -53,12 +53,12 @@ class TaskCalls(Calls):
         return await self._post("/tasks", TaskReceipt, self._once(body))
 
     async def submit_batch(self, tasks: Iterable[dict[str, Any]]) -> BatchReply:
-        """Submit up to 10,000 tasks; an outcome for each, in order."""
+        """Submit up to 10,000 tasks; returns an outcome for each, in order."""
         body = {"tasks": [self._once(task) for task in tasks]}
         return await self._post("/tasks:batch", BatchReply, body)
 
     async def task(self, task_id: str) -> TaskView:
-        """The whole task."""
+        """Return one task, with all its fields."""
         return await self._get(f"/tasks/{segment(task_id)}", TaskView)
 
     async def wait(self, task_id: str, *, timeout_s: float | None = None) -> TaskView:
@@ -121,7 +121,7 @@ class TaskCalls(Calls):
         return (await self._get(f"/tasks/{segment(task_id)}/executions", ExecutionPage)).items
 
     async def events(self, task_id: str) -> list[EventView]:
-        """What happened to a task, in order (the first 1,000 events)."""
+        """Return the events of a task, in order (the first 1,000)."""
         query = {"limit": "1000"}
         return (await self._get(f"/tasks/{segment(task_id)}/events", EventPage, query)).items
 
@@ -224,7 +224,7 @@ class TaskCalls(Calls):
 
 
 def _turn_s(tasks: int) -> float:
-    """For how long one task is waited for, before others that wait have their turn."""
+    """Return for how long to wait for one task, before others that wait have their turn."""
     if tasks <= MAX_WAITING:
         return LONG_POLL_S
     return max(SHORTEST_TURN_S, ROUND_S * MAX_WAITING / tasks)

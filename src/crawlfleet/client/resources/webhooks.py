@@ -19,7 +19,7 @@ from crawlfleet.features.webhooks.views import (
 
 
 class WebhookCalls(Calls):
-    """What can be asked about those who are told what happens.
+    """Calls about webhooks, which send events to receivers outside of the fleet.
 
     With `if_version` a change is made only if that is still the version of the webhook;
     `PreconditionFailed` if not.
@@ -32,19 +32,20 @@ class WebhookCalls(Calls):
         project_id: str | None = None,
         name: str | None = None,
     ) -> AsyncIterator[WebhookView]:
-        """Webhooks in order of their making."""
+        """Iterate over the webhooks, in order of their creation."""
         query = {"project_id": project_id, "name": name}
         return self._pages("/webhooks", WebhookPage, query, limit=limit)
 
     async def webhook(self, webhook_id: str) -> WebhookDetails:
-        """One webhook, and how its deliveries stand."""
+        """Return one webhook, and the counts of its deliveries."""
         return await self._get(_path(webhook_id), WebhookDetails)
 
     async def create_webhook(self, name: str, url: str = "", **fields: Any) -> NewWebhook:
-        """Have somebody told of events: of these `kinds`, of a `project_id`, and so on. With
-        `format="callback"` it signs what tasks and runs with a `callback_url` are told by.
+        """Create a webhook: it sends events of these `kinds`, of a `project_id`, and so on. With
+        `format="callback"` it signs the callbacks of tasks and runs with a `callback_url`.
 
-        Its `secret` is shown this once. Sent again it gives the same webhook, without the secret.
+        The `secret` is shown this once. The same call again returns the same webhook, without the
+        secret.
         """
         return await self._post("/webhooks", NewWebhook, {"name": name, "url": url, **fields})
 
@@ -83,7 +84,9 @@ class WebhookCalls(Calls):
     def deliveries(
         self, webhook_id: str, limit: int | None = None, *, status: str | None = None
     ) -> AsyncIterator[DeliveryView]:
-        """What became of its deliveries, the newest event first."""
+        """Iterate over the deliveries of a webhook and their outcomes, those of the newest event
+        first.
+        """
         path = f"{_path(webhook_id)}/deliveries"
         return self._pages(path, DeliveryPage, {"status": status}, limit=limit)
 

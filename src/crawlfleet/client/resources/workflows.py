@@ -24,7 +24,7 @@ LONG_POLL_S: Final = 25.0
 
 
 class WorkflowCalls(Calls):
-    """What can be asked about workflows and their runs.
+    """Calls about workflows and their runs.
 
     With `if_version` a change is made only if that is still the version; `PreconditionFailed` if
     not.
@@ -33,31 +33,31 @@ class WorkflowCalls(Calls):
     def workflows(
         self, limit: int | None = None, *, project_id: str | None = None, name: str | None = None
     ) -> AsyncIterator[WorkflowView]:
-        """Workflows, in order of their making."""
+        """Iterate over the workflows, in order of their creation."""
         query = {"project_id": project_id, "name": name}
         return self._pages("/workflows", WorkflowPage, query, limit=limit)
 
     async def workflow(self, workflow_id: str) -> WorkflowView:
-        """One workflow."""
+        """Return one workflow."""
         return await self._get(_path(workflow_id), WorkflowView)
 
     async def workflow_document(self, workflow_id: str, version: int | None = None) -> VersionView:
-        """The document of a workflow, the newest when no version is named."""
+        """Return the document of a workflow, the newest when no version is named."""
         query = as_query({"version": version})
         return await self._get(f"{_path(workflow_id)}/document", VersionView, query)
 
     def workflow_versions(
         self, workflow_id: str, limit: int | None = None
     ) -> AsyncIterator[VersionView]:
-        """Its versions without their documents, newest first."""
+        """Iterate over the versions of a workflow without their documents, newest first."""
         return self._pages(f"{_path(workflow_id)}/versions", VersionPage, {}, limit=limit)
 
     async def workflow_schema(self) -> dict[str, Any]:
-        """The JSON schema of documents."""
+        """Return the JSON schema of documents."""
         return await self._get("/workflows:schema", dict[str, Any])
 
     async def validate_workflow(self, document: dict[str, Any]) -> Validation:
-        """What is wrong with a document; nothing is made."""
+        """Check a document and return its problems; nothing is created."""
         return await self._post("/workflows:validate", Validation, {"document": document})
 
     async def save_workflow(self, document: dict[str, Any]) -> WorkflowView:

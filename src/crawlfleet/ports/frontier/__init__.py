@@ -1,1 +1,1 @@
-"""What a frontier must offer: to an engine, to a master, for checkpoints."""
+"""The ports of frontiers: for an engine, for a master, and for checkpoints."""

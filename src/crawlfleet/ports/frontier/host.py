@@ -1,5 +1,6 @@
-"""What a master needs of the frontiers that it answers for: in a folder of its own, or on a server
-that nodes reach by themselves."""
+"""The ports of the frontiers that a master is responsible for: in a folder of its own, or on a
+server that nodes reach by themselves.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -10,64 +11,68 @@ from crawlfleet.ports.frontier.frontier import Frontier
 
 
 class Taken(NamedTuple):
-    """How far a checkpoint has got with one partition."""
+    """The position of a checkpoint in one partition."""
 
     steps: int
-    """So many of its steps it has, of this epoch."""
+    """Number of the partition's steps in this epoch that the checkpoint has."""
     version: int
-    """The books had this version when it last looked: they never go back."""
+    """Version of the partition when the checkpoint last read it: versions never go back."""
 
 
 class Handed(NamedTuple):
-    """Messages of a partition to others that have reached them."""
+    """Number of messages from a partition to others that have arrived there."""
 
     messages: int
     steps: int
-    """So many steps the partition had made by then."""
+    """Number of steps that the partition had made when the messages were counted."""
 
 
 class Portion(NamedTuple):
-    """Steps of one partition, in order, as the server wrote them down."""
+    """Steps of one partition, in order, as the server has recorded them."""
 
     partition: int
     first: int
-    """The number of steps before these."""
+    """Number of steps before the first of these."""
     steps: Sequence[bytes]
     version: int
     states: Mapping[str, bytes]
-    """Of hosts that these concern, as they are now."""
+    """Present states of the hosts that these steps concern."""
 
 
 class Checkpoint(Protocol):
-    """One file for each crawl, in use by one master at a time.
+    """A copy of a crawl's frontier in one file, in use by one master at a time.
 
-    Every method may raise `StoreUnavailable`; `open` raises it, too, while another master has it.
+    Every method may raise `StoreUnavailable`; `open` raises it, too, while another master uses the
+    file.
     """
 
     @property
     def place(self) -> FrontierPlace | None:
-        """Where the frontier is, and how it stands; known once it was opened."""
+        """The server and state of the frontier, known once the checkpoint was opened; `None` if
+        unset.
+        """
         ...
 
     async def open(self) -> None:
-        """May be called again while it is open."""
+        """Open the file. May be called again while it is open."""
         ...
 
     async def close(self) -> None: ...
 
     async def put(self, place: FrontierPlace) -> None:
-        """Write down durably how it stands. Under another epoch steps are counted anew."""
+        """Write the frontier's place durably. Under another epoch steps are counted anew."""
         ...
 
     async def taken(self, partition: int) -> Taken: ...
 
     async def versions(self) -> Sequence[int]:
-        """Of all partitions; empty when nothing was taken in this epoch."""
+        """Return the versions of all partitions; empty when no steps were taken in this epoch."""
         ...
 
     async def take(self, portion: Portion) -> None:
-        """Have these steps durably. They count when `settle` says so; what it has already changes
-        nothing."""
+        """Save these steps durably. They count once `settle` says so; steps that are there already
+        change nothing.
+        """
         ...
 
     async def settle(self, handed: Mapping[int, Handed]) -> None:
@@ -78,103 +83,107 @@ class Checkpoint(Protocol):
         ...
 
     async def receipts(self) -> Mapping[str, Any]:
-        """By sink, those that count."""
+        """Return the receipts that count, by sink."""
         ...
 
     async def record(self, id: int) -> UrlRecord | None:
-        """All that is known of a URL."""
+        """Return the record of a URL, or `None`."""
         ...
 
 
 class ObservableFrontier(Frontier, Protocol):
-    """A frontier that can tell who does what, for people."""
+    """A frontier that also shows which workers hold which hosts, for people."""
 
     async def shares(self) -> Sequence[PartitionFigures]:
-        """Each partition, in order, with those who have leased hosts of it."""
+        """Return the figures of each partition, in order, with the workers that hold hosts of
+        it.
+        """
         ...
 
 
 class ReclaimableFrontier(ObservableFrontier, Protocol):
-    """A frontier whose leases end with the process that gave them, but can be had again."""
+    """A frontier whose leases end with the process that gave them, but can be reclaimed."""
 
     @property
     def life(self) -> int:
-        """Grows each time that it is opened; 0 while it is closed."""
+        """A number that grows each time that the frontier is opened; 0 while it is closed."""
         ...
 
     async def reclaim(self, worker: str, host: str, ids: Sequence[int]) -> int | None:
-        """Lease these very URLs of a host again, those of an earlier life; the new token. `None`
-        and nothing done when the host is another's, or one of them does not wait any more. May be
-        called again."""
+        """Lease these URLs of a host again, which an earlier life of the frontier had leased;
+        returns the new token. Returns `None` and changes nothing when another worker holds the
+        host, or one of the URLs does not wait any more. May be called again.
+        """
         ...
 
     async def holdings(self) -> Holdings: ...
 
 
 class FrontierFolders(Protocol):
-    """One frontier for each crawl, each in use by one master at a time.
+    """Stores one frontier for each crawl, each in use by one master at a time.
 
-    What touches the disk may raise `StoreUnavailable`; `open` of a frontier raises it, too, while
-    another master has it.
+    Methods that touch the disk may raise `StoreUnavailable`; `open` of a frontier raises it, too,
+    while another master uses it.
     """
 
     def frontier(self, task_id: str, rules: FrontierRules) -> ReclaimableFrontier:
-        """That of a crawl, to be opened; there may be nothing of it yet."""
+        """Return the frontier of a crawl, to be opened; it may be new."""
         ...
 
     async def has(self, task_id: str) -> bool: ...
 
     def checkpoint(self, task_id: str) -> Checkpoint:
-        """That of a crawl whose frontier is on another server, to be opened."""
+        """Return the checkpoint of a crawl whose frontier is on another server, to be opened."""
         ...
 
     async def has_checkpoint(self, task_id: str) -> bool: ...
 
     async def tasks(self) -> Sequence[str]:
-        """The ids of all crawls that have one."""
+        """Return the ids of all crawls that have a frontier or a checkpoint here."""
         ...
 
     async def remove(self, task_id: str) -> None:
-        """Forget it; not while anybody has it open. May be called twice."""
+        """Remove a crawl's files; not while they are open. May be called twice."""
         ...
 
 
 class RemoteFrontier(ObservableFrontier, Protocol):
-    """The frontier of one crawl there, as the one sees it who answers for it.
+    """The frontier of one crawl on a server, for the master that is responsible for it.
 
-    Whatever is asked raises `FrontierLost` when the server has lost the crawl or a part of it, and
-    `ConfigError` when it would not keep what it is given.
+    Every method raises `FrontierLost` when the server has lost the crawl or a part of it, and
+    `ConfigError` when the server would not keep its data.
     """
 
     async def workers(self) -> Collection[str]:
-        """Whom it knows: those who may have leases."""
+        """Return the workers that the frontier knows: those that may have leases."""
         ...
 
     async def save(self, checkpoint: Checkpoint) -> int:
-        """Let the checkpoint have all that was committed since the last time, in portions; how
-        many steps that were."""
+        """Copy all steps since the last call to the checkpoint, in portions; returns their
+        number.
+        """
         ...
 
     async def restore(self, checkpoint: Checkpoint) -> None:
-        """Fill a frontier that was just begun with what a checkpoint has."""
+        """Fill a frontier that was just begun from a checkpoint."""
         ...
 
     async def discard(self) -> None:
-        """Remove the crawl, and close. Others who have it open are told that it is lost."""
+        """Remove the crawl, and close. Other processes that have it open get `FrontierLost`."""
         ...
 
 
 class FrontierServer(Protocol):
-    """Where frontiers are."""
+    """A server that keeps frontiers, which nodes reach by themselves."""
 
     @property
     def url(self) -> str:
-        """What those who work for a crawl must know to reach it, with its password."""
+        """URL by which workers of a crawl reach the server, with its password."""
         ...
 
     @property
     def name(self) -> str:
-        """The same as it may be told to anybody."""
+        """URL of the server without secrets, for messages."""
         ...
 
     def frontier(
@@ -187,7 +196,9 @@ class FrontierServer(Protocol):
         versions: Sequence[int] = (),
         partitions: int | None = None,
     ) -> RemoteFrontier:
-        """That of a crawl, to be opened: begun under this epoch before, or `anew` if it is not
-        there yet, then with so many `partitions`, or as many as the server's URL says. It is
-        lost, too, if a partition has not come as far as `versions` says."""
+        """Return the frontier of a crawl, to be opened: one that was begun under this epoch, or
+        with `anew` a new one if there is none, with so many `partitions`, or as many as the
+        server's URL says. It also counts as lost if a partition is behind its version in
+        `versions`.
+        """
         ...
