@@ -18,13 +18,13 @@ from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.translatable import Phrase
 
 LONG_WAIT_S: Final = 60.0
-"""A task that is ready for so long ought to be looked at."""
+"""Seconds after which a ready task counts as waiting too long."""
 NEW_S: Final = 5.0
-"""A task that nothing can run is given so long: its node may just be on its way."""
+"""Seconds of grace for a new task that no node can run: its node may be about to register."""
 MOST_OF_A_KIND: Final = 5
-"""More things of a kind than this are one line."""
+"""Limit of concerns of one kind that are listed singly; more are put into one line."""
 BUSY: Final = "resources"
-"""The cause of nodes that say no for as long as others are at work."""
+"""Cause of nodes that reject a task only while other work occupies them."""
 FAILING_SHARE: Final = 0.2
 FEWEST_FAILURES: Final = 5
 CLOCK_SET_S: Final = 1.0
@@ -38,10 +38,10 @@ _LOOK: Final = "open the node: its history says since when"
 
 
 class WaitingTasks(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks that ask for the same, and are ready."""
+    """Ready tasks with equal requirements."""
 
     first: str
-    """The id of the one that is first in line."""
+    """Id of the task that is first in line."""
     tasks: int
     waited_s: float
     task_type: str
@@ -51,7 +51,7 @@ class WaitingTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockedHost(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that a crawl leaves alone for a while, because it was told to."""
+    """Host that a crawl pauses, because the site asked for it."""
 
     host: str
     task_id: str
@@ -78,7 +78,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     disk_free: float | None = None
     """The free share of the disk with the master's data."""
     store_trouble: str = ""
-    """Why nothing can be stored, and what to do about it."""
+    """Reason why nothing can be stored, with the remedy; empty when the store works."""
     clock_set_by_s: float = 0.0
     """Seconds by which the clock of the master's machine was set ahead while the master ran."""
 
@@ -319,7 +319,7 @@ def _disk(free: float | None) -> Iterator[Concern]:
 def _each(
     found: Sequence[Concern], several: str, remedy: str, of: Subject | None = None
 ) -> Iterable[Concern]:
-    """Each of them, or one line for all where there are too many."""
+    """Return the concerns, or a single one for all when there are too many."""
     if len(found) <= MOST_OF_A_KIND:
         return found
     first = found[0]

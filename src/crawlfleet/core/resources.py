@@ -23,9 +23,9 @@ SPELLINGS: Final[Mapping[str, str]] = {
     **{name: name for name in RESOURCE_NAMES},
 }
 UNITS: Final = 1_000_000.0
-"""Amounts are counted in millionths: whole numbers, which a float adds without rounding."""
+"""Factor between amounts and the whole numbers (millionths) that floats add without rounding."""
 LARGEST: Final = 1e9
-"""More than this of anything is taken for this much; a million times it is still exact."""
+"""Upper bound of amounts; a million times it is still exact."""
 SLOTS: Final = RESOURCE_NAMES.index("slots")
 
 ONE_SLOT: Final = Resources(slots=1.0)
@@ -38,11 +38,11 @@ IDLE: Final = 0.3
 
 
 def parse_resources(amounts: Mapping[str, float]) -> tuple[Resources, list[str]]:
-    """The amounts in our vocabulary, and the names that mean nothing to us.
+    """Return the amounts as `Resources`, and the names that are not resources.
 
-    When both spellings of a resource are given, the inner one (`cpu_cores`, not `cpu`) counts:
-    it is the one that we print, and the rule is the same for a need and for a capacity.
-    Negative amounts and NaN count as zero, endless ones as `LARGEST`.
+    When both spellings of a resource are given, the inner one (`cpu_cores`, not `cpu`) counts: it
+    is the one that we print, and the rule is the same for a need and for a capacity. Negative
+    amounts and NaN count as zero, endless ones as `LARGEST`.
     """
     known: dict[str, float] = {}
     unknown = []
@@ -56,7 +56,7 @@ def parse_resources(amounts: Mapping[str, float]) -> tuple[Resources, list[str]]
 
 
 def add(a: Resources, b: Resources) -> Resources:
-    """Both together."""
+    """Return the sum of both."""
     return from_units(units(a) + units(b))
 
 
@@ -139,7 +139,8 @@ def allocate(
 
 @lru_cache(maxsize=4096)
 def units(amount: Resources) -> NDArray[np.float64]:
-    """The amount as whole millionths, in the order of `RESOURCE_NAMES`; do not write to it."""
+    """Return the amount as whole millionths, in the order of `RESOURCE_NAMES`; do not write to
+    it."""
     exact = np.array(
         [
             float(round(_bounded(value) * UNITS))
@@ -161,12 +162,13 @@ def demanded(demand: Resources) -> tuple[tuple[int, float], ...]:
 
 
 def from_units(amount: NDArray[np.float64]) -> Resources:
-    """The reverse of `units`."""
+    """Return the amount from millionths, the reverse of `units`."""
     return Resources(
         **dict(zip(RESOURCE_NAMES, (amount / UNITS).tolist(), strict=True)),
     )
 
 
 def _bounded(amount: float) -> float:
-    """The amount between zero and `LARGEST`; NaN is zero, since no comparison holds for it."""
+    """Return the amount between zero and `LARGEST`; NaN is zero, since no comparison holds for
+    it."""
     return min(amount, LARGEST) if amount > 0 else 0.0

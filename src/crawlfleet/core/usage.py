@@ -16,9 +16,9 @@ from crawlfleet.model.task import LIVE_EXECUTION, Execution, ExecutionStatus
 from crawlfleet.model.usage import ADDED, HOUR_S, LARGEST, UsageHour
 
 FETCHING: Final = frozenset({"web_crawl", "http_fetch", "scrapy_spider"})
-"""Types of tasks that fetch pages, and tell how many."""
+"""Types of tasks that fetch pages, and report how many."""
 MOST: Final = 1e15
-"""A worker that tells more in one go is not believed."""
+"""Upper bound of one report; a larger amount is not believed."""
 _ENDS: Final = {
     "completed": "completed",
     "failed": "failed",
@@ -35,7 +35,7 @@ Sums = dict[str, dict[str, Any]]
 
 
 def counted(changes: Iterable[Change], *, now: float) -> list[Change]:
-    """The changes, each with what it uses in this hour."""
+    """Return the changes, each with its usage in this hour."""
     hour = now // HOUR_S * HOUR_S
     return [_counted(change, hour) for change in changes]
 

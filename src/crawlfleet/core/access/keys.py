@@ -1,5 +1,5 @@
-"""API keys and join tokens: checks whether a key is still valid, what a change of a key writes, and
-which requests for keys are granted.
+"""API keys and join tokens: checks whether a key is still valid, makes revoked and rotated versions
+of it, and checks requests for keys.
 
 Secrets are 256 random bits, so a plain SHA-256 is the right way to store them: a slow hash protects
 what people can remember, and would cost each request what it costs a guesser. Nobody guesses these.
@@ -25,7 +25,8 @@ _NAME_REMEDY: Final = (
 
 
 def why_not(key: ApiKey, digest: str, *, now: float) -> str | None:
-    """The one word that says why a secret with this digest is not good (any more), or `None`."""
+    """Return the code of the reason why a secret with this digest is not valid (any more), or
+    `None`."""
     if key.revoked_at is not None:
         return "revoked_key"
     if key.expires_at is not None and key.expires_at <= now:
@@ -38,7 +39,7 @@ def why_not(key: ApiKey, digest: str, *, now: float) -> str | None:
 
 
 def why_over(held: ApiKey, parent: ApiKey | None, *, now: float) -> str | None:
-    """The one word that says why a session or a link is over, or `None`: it is of its key."""
+    """Return the code of the reason why a session or a link of a key has ended, or `None`."""
     if parent is None or (held.role, held.project_id) != (parent.role, parent.project_id):
         return "ended_session"
     if why_not(held, held.secret_hash, now=now) is not None:
@@ -59,22 +60,24 @@ def is_live(key: ApiKey, *, now: float) -> bool:
 
 
 def status_of(key: ApiKey, *, now: float) -> str:
-    """`live`, `expired`, `revoked` or `used_up`."""
+    """Return `live`, `expired`, `revoked` or `used_up`."""
     why = why_not(key, key.secret_hash, now=now)
     return "live" if why is None else why.removesuffix("_key")
 
 
 def revoke(key: ApiKey, *, now: float) -> ApiKey:
-    """The key, worth nothing from now on."""
+    """Return the key as revoked from now on."""
     return msgspec.structs.replace(key, revoked_at=now, old_expires_at=0.0, version=key.version + 1)
 
 
 def rotate(
     key: ApiKey, digest: str, *, grace_s: float, expires_at: float | None, now: float
 ) -> ApiKey:
-    """The key with a new secret; the one before stays good for `grace_s`, and no longer than it.
+    """Return the key with a new secret; the old secret stays valid for `grace_s`, but not beyond
+    the key's own expiry.
 
-    It is remembered in any case: who goes on with it is told why, and is not taken for a guesser.
+    The old secret is stored in any case, so that a caller that still uses it gets the reason, and
+    is not treated as guessing.
     """
     return msgspec.structs.replace(
         key,
@@ -88,7 +91,7 @@ def rotate(
 
 
 def claim_name(key: ApiKey, *, now: float) -> Claim:
-    """The name is the key's own for as long as the key lives."""
+    """Return the claim of the key's name, which lasts as long as the key lives."""
     if key.revoked_at is not None:
         until = key.revoked_at
     else:

@@ -87,14 +87,14 @@ def interval_of(settings: ClusterSettings, fleet: SessionSettings) -> float:
 
 
 def merged(settings: ClusterSettings, patch: ClusterSettingsPatch) -> ClusterSettings:
-    """The settings with what the patch says."""
+    """Return the settings with the values that the patch sets."""
     given = msgspec.structs.asdict(patch)
     changes = {name: value for name, value in given.items() if value is not UNSET}
     return msgspec.structs.replace(settings, **changes)
 
 
 def new_project(request: ProjectRequest, *, now: float, cause: str) -> Change:
-    """The change that makes a project."""
+    """Return the change that creates a project."""
     project = Project(
         id=request.id,
         name=request.name or request.id,
@@ -149,7 +149,7 @@ def _project(
 
 
 def new_cluster(request: ClusterRequest, *, now: float, cause: str) -> Change:
-    """The change that makes a cluster; settings are its first version."""
+    """Return the change that creates a cluster, with its settings as version one."""
     cluster = Cluster(
         id=request.id,
         project_id=request.project_id,
@@ -234,12 +234,12 @@ def _configuration(
 
 
 def _plain(settings: ClusterSettings) -> ClusterSettings:
-    """As it is stored, whatever kind of request it came in."""
+    """Return the settings as they are stored, whatever type of request they came in."""
     return ClusterSettings(**msgspec.structs.asdict(settings))
 
 
 def _given(patch: ProjectPatch | ClusterPatch) -> dict[str, Any]:
-    """The fields of a patch that are to be written as they are."""
+    """Return the fields of a patch that are written unchanged."""
     fields = {name: getattr(patch, name) for name in patch.__struct_fields__}
     return {
         name: value

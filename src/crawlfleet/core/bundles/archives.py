@@ -1,9 +1,9 @@
 """Archives of bundles: recognises the kind of code and checks that unpacking is harmless.
 
-An archive comes from a stranger. Nothing is written before all of it was looked at: names that
-leave the folder, links and devices, names that stand in each other's way, archives that grow out
-of proportion, and content that is not what its checksum says. The master looks when it is handed
-over, and each node looks again.
+An archive comes from a stranger, so all of it is checked before anything is written: names that
+leave the folder, links and devices, names that collide, archives that grow out of proportion, and
+content that does not match its checksum. The master checks an archive on upload, and each node
+checks it again.
 """
 
 import configparser
@@ -37,7 +37,7 @@ _PACKINGS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 class BadArchive(ValueError):
-    """An archive that is not taken; the message says why, and what to do."""
+    """Raised for an archive that is refused; the message has the reason and the remedy."""
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     unpacked_bytes: int
     root: str = ""
-    """The folder, with a slash at its end, in which the code begins."""
+    """Folder that holds the code, with a slash at its end; empty for the top of the archive."""
     settings_module: str = ""
     """Settings module of a Scrapy project; empty for other code."""
     requirements: tuple[str, ...] = ()
@@ -95,8 +95,8 @@ def look_into(data: bytes) -> Contents:
 
 
 def members(data: bytes) -> Iterator[ArchiveMember]:
-    """The files of an archive, one after another. Raises `BadArchive`, before the first one if
-    the names are bad."""
+    """Yield the files of an archive in order. Raises `BadArchive`, before the first one if the
+    names are bad."""
     with _opened(data) as archive:
         for info in _checked(archive):
             mode = info.external_attr >> 16
@@ -118,7 +118,7 @@ def _opened(data: bytes) -> zipfile.ZipFile:
 
 
 def _checked(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The files of an archive whose names and sizes are good."""
+    """Return the files of an archive after checking their names and sizes."""
     infos = archive.infolist()
     if len(infos) > MOST_FILES:
         raise BadArchive(f"it has {len(infos):,} entries, and {MOST_FILES:,} are allowed")
@@ -194,7 +194,7 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 
 def _root(names: set[str]) -> str:
-    """The one folder in which everything is, where that is so."""
+    """Return the one folder that contains everything, if there is one."""
     tops = {name.partition("/")[0] for name in names}
     if len(tops) == 1 and all("/" in name for name in names):
         (top,) = tops

@@ -24,7 +24,7 @@ LONGEST_PLAIN: Final = 1_000
 MOST_BRACKETS: Final = 20
 """Limit of brackets in a marker: the functions that parse markers are recursive."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._,<>=!~*+()\[\]; \"'-]+")
-"""No path, address, variable or comment can be written with these."""
+"""Characters with which no path, address, variable or comment can be written."""
 _HASHED: Final = " --hash="
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
 _TOML_STRINGS: Final = re.compile(
@@ -32,23 +32,23 @@ _TOML_STRINGS: Final = re.compile(
     r"|'''.*?'''|'[^'\n]*'|#[^\n]*",
     re.DOTALL,
 )
-"""Strings, and comments."""
+"""Pattern of strings and comments in TOML."""
 _COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
 class BadRequirement(ValueError):
-    """Something that is not the name of a package; the message says what to write instead."""
+    """Raised for a requirement that is not the name of a package; the message has the remedy."""
 
 
 def from_text(text: str) -> list[str]:
-    """The requirements in a `requirements.txt`. Raises `BadRequirement`."""
+    """Return the requirements in a `requirements.txt`. Raises `BadRequirement`."""
     joined = re.sub(r"\\\r?\n", " ", text)
     lines = (_COMMENT.sub("", line).strip() for line in joined.splitlines())
     return checked(line for line in lines if line)
 
 
 def from_pyproject(text: str) -> list[str]:
-    """The requirements in a `pyproject.toml`. Raises `BadRequirement`."""
+    """Return the requirements in a `pyproject.toml`. Raises `BadRequirement`."""
     if brackets_too_deep(_TOML_STRINGS.sub("", text).encode(errors="replace")):
         raise BadRequirement("pyproject.toml cannot be read: it is nested too deep")
     try:
@@ -62,14 +62,14 @@ def from_pyproject(text: str) -> list[str]:
 
 
 def from_metadata(text: str) -> list[str]:
-    """The requirements in the `METADATA` of a wheel, without its extras."""
+    """Return the requirements in the `METADATA` of a wheel, without its extras."""
     head = text.partition("\n\n")[0]
     wanted = (line.partition(":")[2].strip() for line in _named(head, "requires-dist"))
     return checked(each for each in wanted if "extra ==" not in each.partition(";")[2])
 
 
 def names(requirement: str) -> str:
-    """The package that a checked requirement names, in its one spelling."""
+    """Return the package that a checked requirement names, in normalised spelling."""
     return re.split(r"[^a-z0-9-]", requirement, maxsplit=1)[0]
 
 
@@ -96,7 +96,7 @@ def _checked(found: str) -> str:
 
 
 def _written(plain: str) -> str | None:
-    """A requirement as we write it ourselves, whatever its author made of it."""
+    """Return a requirement in our own notation, whatever notation its author used."""
     if len(plain) > LONGEST_PLAIN or plain.count("(") > MOST_BRACKETS:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The names of spiders in Python code that is read and never run.
+"""Names of spiders, read from Python code that is never run.
 
-A spider is a class whose bases speak of a spider and that has a `name`, as Scrapy wants it. That
-is a guess, good enough to choose from: what code makes up when it runs is not seen.
+A spider is a class with a `name` whose bases look like those of a spider, as Scrapy requires. That
+is a guess, good enough to choose from: names that code creates at run time are not seen.
 """
 
 import re
@@ -17,7 +17,7 @@ _NAME: Final = re.compile(
 
 
 def spiders_in(text: str) -> set[str]:
-    """The names of the spiders of a module."""
+    """Return the names of the spiders of a module."""
     found: set[str] = set()
     inside, body = False, ""
     for line in text.splitlines():

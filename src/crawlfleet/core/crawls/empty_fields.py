@@ -19,15 +19,16 @@ from crawlfleet.model.crawl.extraction import (
 )
 
 ENOUGH_PAGES: Final = 20
-"""After so many a field without a value is told of; before that, it may be for want of pages."""
+"""Number of pages after which a field without a value is reported; with fewer pages it may be
+chance."""
 MOST_NAMED: Final = 10
 """Limit of fields that a message names."""
 LONGEST_SELECTOR: Final = 100
-"""Characters that are shown."""
+"""Number of characters of a selector that a message shows."""
 
 
 def fields_of(plan: ExtractionPlan) -> tuple[str, ...]:
-    """The names of all fields of a plan; within groups their paths."""
+    """Return the names of all fields of a plan; for fields within groups their paths."""
     names: list[str] = []
     fields = [*plan.flat, *plan.groups, *plan.page]
     for field in fields:
@@ -37,7 +38,8 @@ def fields_of(plan: ExtractionPlan) -> tuple[str, ...]:
 
 
 def selectors_of(plan: ExtractionPlan, names: Collection[str]) -> dict[str, str]:
-    """The selectors of these fields; of a group that is among them, nothing that is within it."""
+    """Return the selectors of these fields; for a group among them, not those of the fields within
+    it."""
     found: dict[str, str] = {}
     fields = [*plan.flat, *plan.groups, *plan.page]
     for field in fields:
@@ -85,13 +87,13 @@ def has_value(field: FieldPlan, value: Any) -> bool:
 
 
 def _written(query: SelectorQuery) -> str:
-    """A query as people write it."""
+    """Return a query as people write it."""
     ending = "::html" if query.html else "::own" if query.own else ""
     return query.expression + (f"@{query.attribute}" if query.attribute else ending) or "::text"
 
 
 def _meet(fields: Sequence[FieldPlan], values: Mapping[str, Any], left: dict[str, None]) -> None:
-    """Take out the fields that have a value here."""
+    """Remove the fields that have a value from `left`."""
     for field in fields:
         value = values.get(field.name)
         if not field.fields:

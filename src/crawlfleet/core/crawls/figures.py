@@ -1,9 +1,9 @@
-"""The figures of a crawl: what its frontier has committed, and what those who work for it tell.
+"""Figures of a crawl: combines the counts of its frontier with the reports of its executions.
 
-Nothing that is committed is ever added up from what executions tell: each tells of the whole crawl
-what the frontier told it, and who was killed has told of pages that were never committed, or of
-fewer than were. Only what is true of the moment is put together here: speed, hosts, whether it is
-held.
+Committed amounts are never summed up from the reports: each execution reports what the frontier
+last told it about the whole crawl, and one that was killed has reported pages that were never
+committed, or fewer than were. Only momentary values are combined here: speed, hosts, whether the
+crawl is paused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ AnyFigures = TypeVar("AnyFigures", bound=CrawlFigures)
 
 
 def together(parts: Sequence[ToldFigures]) -> CrawlFigures | None:
-    """The figures of a crawl, out of the last ones that were told for each task that works for it:
-    those of the one who has seen most of the crawl."""
+    """Return the figures of a crawl from the last report of each of its tasks, based on the report
+    that has seen most of the crawl; `None` without reports."""
     if not parts:
         return None
     if len(parts) == 1:
@@ -126,7 +126,8 @@ def _added_up(parts: Sequence[ToldFigures], newest: ToldFigures) -> CrawlFigures
 
 
 def _rates(parts: Sequence[Sequence[Rate]]) -> tuple[Rate, ...]:
-    """The stretches of the one with the most, each with what the others had at that time or so."""
+    """Return the rates of the longest report, each increased by the rates of the others at about
+    that time."""
     longest = max(parts, key=len)
     return tuple(
         Rate(

@@ -1,4 +1,4 @@
-"""The talk between a crawl and the keeper of its frontier as it travels: msgpack, packed."""
+"""Encoding of the messages between a crawl and its frontier: MessagePack, compressed when large."""
 
 from typing import Any, Final, TypeVar
 
@@ -26,7 +26,7 @@ class Unreadable(CrawlfleetError):
 
 
 def written(said: FrontierRequest | FrontierReply) -> bytes:
-    """As it travels; small enough to be read at the other end, or raises `Unreadable`."""
+    """Return an encoded message. Raises `Unreadable` if it is too large for the receiver."""
     data = _encode(said)
     if len(data) > MOST_ASKED_BYTES:
         raise Unreadable(
@@ -51,17 +51,17 @@ def answer_to(asked: bytes, told: FrontierReply) -> bytes:
 
 
 def raw(answer: Any) -> msgspec.Raw:
-    """One answer, to be told among others."""
+    """Return one encoded answer, to be put into a reply with others."""
     return msgspec.Raw(_encode(answer))
 
 
 def request_in(data: bytes) -> FrontierRequest:
-    """Raises `Unreadable`."""
+    """Decode a request. Raises `Unreadable`."""
     return _read(data, _talk)
 
 
 def reply_in(data: bytes) -> FrontierReply:
-    """Raises `Unreadable`."""
+    """Decode a reply. Raises `Unreadable`."""
     return _read(data, _told)
 
 

@@ -15,7 +15,7 @@ MOST_URLS: Final = 10_000
 MOST_SEEDS: Final = 100_000
 MOST_SHOWN: Final = 1_000
 MOST_WORKERS: Final = 1_000
-"""Names under which one execution leases."""
+"""Limit of worker names under which one execution may lease."""
 LONGEST_NAME: Final = 200
 
 

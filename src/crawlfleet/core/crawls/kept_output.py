@@ -1,8 +1,8 @@
 """Missing output: decides whether the master should have the output of a crawl, so that its absence
 is a loss.
 
-The store says that a crawl has run; the folder of output says what it found. A store that was
-restored without that folder knows of crawls whose output is elsewhere.
+The store records that a crawl has run; the output folder has the items it found. A store that was
+restored without that folder lists crawls whose output is elsewhere.
 """
 
 from datetime import UTC, datetime
@@ -22,11 +22,11 @@ class _Sinks(msgspec.Struct, frozen=True):
 
 
 def why_missing(task: Task, *, items: float, restored_at: float | None) -> str | None:
-    """Why nothing is kept of a crawl of which something ought to be, and what to do; `None` for
-    one that may well have nothing here.
+    """Return why a crawl that should have output has none, with the remedy; `None` for a crawl that
+    may well have no output here.
 
-    `items` are those that its attempts have counted, `restored_at` is when the store was restored
-    last.
+    `items` is the number that its attempts have counted, and `restored_at` the time of the last
+    restore of the store.
     """
     began_before = (
         restored_at is not None and task.started_at is not None and task.started_at < restored_at

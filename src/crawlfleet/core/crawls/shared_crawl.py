@@ -35,18 +35,18 @@ def wants_server(parameters: CrawlParameters, *, is_shard: bool, has_server: boo
 
 
 def crawl_of(task: "Task") -> str:
-    """The id under which the output and the frontier of a crawl are kept: that of the task that
-    was submitted, also for those that it was split into."""
+    """Return the id under which a crawl's output and frontier are stored: the id of the submitted
+    task, for its shards too."""
     return task.parent_id or task.id
 
 
 def at_work(leases: "Mapping[str, Lease]", crawl_id: str) -> set[str]:
-    """The executions that work for a crawl, of those that have a lease."""
+    """Return the executions with a lease that work on a crawl."""
     return {id for id, lease in leases.items() if crawl_of(lease.task) == crawl_id}
 
 
 def counted_in(receipts: Mapping[str, Any]) -> dict[Stream, dict[str, int]]:
-    """Through which segment the run of each execution counts, by what a frontier has committed."""
+    """Return for each stream and execution the last segment that the frontier has committed."""
     counted: dict[Stream, dict[str, int]] = {}
     for name, receipt in receipts.items():
         stream = SINKS.get(name.partition("@")[0])

@@ -25,12 +25,13 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LogLevel)}
 
 
 def levels_from(least: LogLevel) -> tuple[LogLevel, ...]:
-    """The level and all that matter more."""
+    """Return the level and all more important ones."""
     return tuple(level for level in LogLevel if _RANKS[level] >= _RANKS[least])
 
 
 def trim(message: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any], int]:
-    """A line as it is kept: text and fields that every store takes, and their size in bytes."""
+    """Return a line as it is stored: text and fields that every store accepts, and their size in
+    bytes."""
     if len(message) > MAX_MESSAGE_CHARS:
         message = f"{message[:MAX_MESSAGE_CHARS]}… ({len(message)} characters)"
     if "\0" in message:
@@ -60,10 +61,10 @@ def left_out_line(gap: Gap, *, at: float) -> LogLine:
 
 
 class Notebook:
-    """The log of one execution on its way to the master, of at most `cap_bytes`.
+    """Buffer for the log of one execution on its way to the master, of at most `cap_bytes`.
 
-    Half of that is for the first lines and half for the last ones. A line is numbered when it is
-    written; it may be sent again until it is confirmed.
+    Half of the space is for the first lines and half for the last ones. A line gets its number when
+    it is written; it may be sent again until the master confirms it.
     """
 
     __slots__ = (
@@ -87,12 +88,12 @@ class Notebook:
         self._half = cap_bytes // 2
         self._head_left = self._half
         self._head_end: int | None = None
-        """The last line of the beginning, once that is full."""
+        """Number of the last line of the beginning, once the beginning is full."""
         self._seq = 0
         self._unsent_head: deque[tuple[LogLine, int]] = deque()
         self._unsent_tail: deque[tuple[LogLine, int]] = deque()
         self._sent: deque[tuple[int, int]] = deque()
-        """Number and size of the lines of the end that the master has."""
+        """Numbers and sizes of the lines of the end that the master has."""
         self._tail_bytes = 0
         self._gap_end = self._gap_told = 0
 
@@ -103,7 +104,7 @@ class Notebook:
         return bool(unsent) or self._gap_told != self._gap_end
 
     def write(self, message: str, level: LogLevel, fields: Mapping[str, Any], at: float) -> None:
-        """Add a line; others may have to give way."""
+        """Add a line; older lines of the end may be left out for it."""
         message, kept, size = trim(message, fields)
         self._seq += 1
         line = LogLine(seq=self._seq, at=at, message=message, level=level, fields=kept)
@@ -120,7 +121,8 @@ class Notebook:
             self._give_way()
 
     def news(self, *, most_lines: int, most_bytes: int) -> tuple[LogPart, int]:
-        """The next part for the master, and its size; the same again until it is confirmed."""
+        """Return the next part for the master, and its size; the same again until it is
+        confirmed."""
         lines: list[LogLine] = []
         total = 0
         for line, size in chain(self._unsent_head, self._unsent_tail):
@@ -133,13 +135,14 @@ class Notebook:
 
     @property
     def left_out(self) -> Gap | None:
-        """The lines that gave way."""
+        """Gap of the lines that were left out; `None` if none were."""
         if self._head_end is None or not self._gap_end:
             return None
         return Gap(first=self._head_end + 1, last=self._gap_end)
 
     def confirm(self, part: LogPart) -> None:
-        """The master has this part; what was left out since has to be told."""
+        """Record that the master has this part; lines that were left out since are still to be
+        reported."""
         if part.left_out is not None:
             self._gap_told = part.left_out.last
         if not part.lines:

@@ -23,12 +23,12 @@ class LogCut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stretch_of(at: float) -> int:
-    """The number of the stretch of an instant."""
+    """Return the number of the stretch that contains an instant."""
     return int(at // STRETCH_S)
 
 
 def start_of(stretch: int) -> float:
-    """The instant at which a stretch begins."""
+    """Return the instant at which a stretch begins."""
     return stretch * STRETCH_S
 
 

@@ -62,14 +62,15 @@ def make_filter(
     since: float | None = None,
     until: float | None = None,
 ) -> LineFilter:
-    """The filter; raises `InvalidRequest` when the text is to be an expression and is none."""
+    """Return the filter. Raises `InvalidRequest` when the text should be an expression and is not
+    valid."""
     if not (is_regex and text):
         return LineFilter(least=least, since=since, until=until, text=text.lower())
     return LineFilter(least=least, since=since, until=until, pattern=_compiled(text))
 
 
 def shown(line: LogLine) -> str:
-    """A line as people see it, without its time and level."""
+    """Return a line as people see it, without its time and level."""
     if not line.fields:
         return line.message
     fields = (f"{name}={_value(value)}" for name, value in line.fields.items())

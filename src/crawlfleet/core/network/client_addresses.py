@@ -12,13 +12,14 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 MOST_HOPS: Final = 16
-"""Nobody has more proxies in a row; a longer list is somebody's joke."""
+"""Limit of proxies in a row; no real chain is longer."""
 OWN_PREFIX: Final = 64
 """Length in bits of the IPv6 prefix that one customer of a provider has."""
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Networks such as `10.0.0.0/8`, or single addresses; `ValueError` names what is neither."""
+    """Return networks such as `10.0.0.0/8`, or single addresses. Raises `ValueError`, which names
+    the text that is neither."""
     return tuple(_network(text) for text in texts)
 
 
@@ -30,7 +31,7 @@ def _network(text: str) -> Network:
 
 
 def parse_address(text: str) -> Address | None:
-    """An address, also with a port or in brackets; `None` if it is none."""
+    """Return an address, given with or without port and brackets; `None` if the text is not one."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

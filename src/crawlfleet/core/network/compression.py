@@ -1,6 +1,6 @@
-"""Bodies of requests and answers, made smaller for the way: zstd, or gzip for those without.
+"""Compression of request and response bodies: zstd, or gzip for clients without zstd.
 
-A few bytes can stand for gigabytes, so unpacking is told how much may come out.
+A few bytes can expand to gigabytes, so decompression has a limit of output bytes.
 """
 
 import zlib
@@ -10,30 +10,31 @@ from crawlfleet import zstd
 from crawlfleet.errors import CrawlfleetError
 
 PACKED_FROM_BYTES: Final = 4_096
-"""Smaller bodies fit into a few packets anyway."""
+"""Size from which bodies are compressed; smaller ones fit into a few packets anyway."""
 ENCODINGS: Final = ("zstd", "gzip")
 """Supported encodings, the preferred one first."""
 LEVEL: Final = 1
-"""The quickest: most of the gain for a small part of the time."""
+"""Compression level: the fastest, with most of the gain for a small part of the time."""
 
 
 class BadCompression(CrawlfleetError):
-    """The bytes are not what their encoding says."""
+    """Raised for bytes that do not match their encoding."""
 
 
 class TooLarge(CrawlfleetError):
-    """More would come out than was allowed."""
+    """Raised when the uncompressed body would be larger than allowed."""
 
 
 def chosen(accepted: str) -> str:
-    """The best encoding among those of an `Accept-Encoding` header; empty when there is none."""
+    """Return the best encoding in an `Accept-Encoding` header; empty when it has no supported
+    one."""
     offers = [each.partition(";") for each in accepted.lower().replace(" ", "").split(",")]
     wanted = {name for name, _, weight in offers if weight not in {"q=0", "q=0.0", "q=0.00"}}
     return next((each for each in ENCODINGS if each in wanted), "")
 
 
 def pack(body: bytes, encoding: str) -> bytes:
-    """The body in one of `ENCODINGS`."""
+    """Return the body in one of `ENCODINGS`."""
     if encoding == "zstd":
         return zstd.compress(body, LEVEL)
     return zlib.compress(body, LEVEL, wbits=31)

@@ -65,12 +65,13 @@ _NEVER: Final = tuple(
 _NAT64: Final = ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST: Final = ip_network("2000::/3")
 OF_THIS_MACHINE: Final = "an address of this machine"
-"""Whatever else it is: what listens there may be closed to all others."""
+"""Reason for an address of this machine, whatever else it is: services may listen there that are
+closed to all other machines."""
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
 
 
 def refusal(address: str, *, allow_private: bool = False) -> str | None:
-    """Why the address must not be connected to; `None` when it may.
+    """Return why the address must not be connected to; `None` when it may.
 
     `allow_private` lets loopback, private and link-local addresses pass, metadata never.
     """
@@ -100,7 +101,7 @@ def _kind(ip: IPv4Address | IPv6Address, allow_private: bool) -> str | None:
 
 
 def embedded(ip: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 address to which packets for this IPv6 address may in truth go."""
+    """Return the IPv4 addresses to which packets for this IPv6 address may really go."""
     if isinstance(ip, IPv4Address):
         return ()
     if ip.ipv4_mapped:
@@ -116,16 +117,16 @@ def embedded(ip: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
 def refused_by_lists(
     host: str, rules: Egress, *, reached_port: int | None = None, is_own: bool = False
 ) -> str | None:
-    """Why the lists of a cell keep it from a host; `None` when they do not. With a `reached_port`
-    the host is an address that is connected to, `is_own` if it is one of this machine's."""
+    """Return why the lists of a cell refuse a host; `None` when they do not. With a `reached_port`
+    the host is the address that is connected to; `is_own` marks one of this machine."""
     if reached_port is not None:
         return refused_address(host, reached_port, is_own=is_own, rules=rules)
     return domain_refusal(host, rules.allow, rules.deny)
 
 
 def refused_address(address: str, port: int, *, is_own: bool, rules: Egress) -> str | None:
-    """Why a cell may not talk to an address, however it is spelt; `None` when it may. `is_own`
-    says that it is one of this machine's."""
+    """Return why a cell must not connect to an address, however it is spelt; `None` when it may.
+    `is_own` marks an address of this machine."""
     ways = _ways(address)
     if any(ways & _ways(each) for each in rules.deny):
         return f"{address} is denied"
@@ -146,9 +147,10 @@ def _ways(address: str) -> frozenset[IPv4Address | IPv6Address]:
 
 
 def domain_refusal(host: str, allow: Sequence[str], deny: Sequence[str]) -> str | None:
-    """Why lists of domains keep somebody from a host; `None` when they do not.
+    """Return why lists of domains refuse a host; `None` when they do not.
 
-    A domain stands for itself and all below it; what is denied stays so, whatever is allowed.
+    A domain stands for itself and all its subdomains; a denied host stays denied even if it is also
+    allowed.
     """
     name = host.rstrip(".").lower()
     if any(_is_below(name, each) for each in deny):

@@ -1,7 +1,7 @@
 """Lockout of addresses that send wrong keys: a bucket that refills, and a lock that grows.
 
-Each wrong key takes from the bucket of the address that it came from. When it is empty the address
-is locked out, each time for twice as long; after a long time without a wrong key all is forgotten.
+Each wrong key takes from the bucket of its address. When the bucket is empty, the address is locked
+out, each time for twice as long. After a long time without a wrong key its lockout state is reset.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ class LockoutStanding(msgspec.Struct, frozen=True, kw_only=True):
     left: float
     """Number of wrong keys that the address may still send at once."""
     at: float
-    """When the last wrong key came."""
+    """Time of the last wrong key."""
     locks: int = 0
     """Number of times that the address was locked out."""
     locked_until: float = 0.0
@@ -29,7 +29,7 @@ class LockoutStanding(msgspec.Struct, frozen=True, kw_only=True):
 def after_wrong_key(
     before: LockoutStanding | None, *, per_minute: float, now: float
 ) -> LockoutStanding:
-    """The standing of an address that has just sent a wrong key."""
+    """Return the lockout state of an address that has just sent a wrong key."""
     if before is None or now - before.at > FORGOTTEN_AFTER_S:
         before = LockoutStanding(left=per_minute, at=now)
     if before.locked_until > now:

@@ -14,7 +14,7 @@ CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
 SEVERITIES: Final = (CRITICAL, WARNING, NOTICE)
 _HEALTH: Final = {CRITICAL: "unhealthy", WARNING: "degraded", NOTICE: "healthy"}
 LONG_WAIT_S: Final = 60.0
-"""A task that is ready for so long ought to be looked at."""
+"""Seconds after which a ready task counts as waiting too long."""
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,18 +31,18 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def troubles_of(vitals: Vitals) -> tuple[Trouble, ...]:
-    """All that is not as it should be, the worst first."""
+    """Return all problems of a cluster, the worst first."""
     found = [*_work(vitals), *_nodes(vitals), *_notices(vitals)]
     return tuple(sorted(found, key=lambda each: SEVERITIES.index(each.severity)))
 
 
 def verdict_of(troubles: tuple[Trouble, ...]) -> str:
-    """`healthy`, `degraded` or `unhealthy`, as the worst of them has it."""
+    """Return `healthy`, `degraded` or `unhealthy`, by the worst problem."""
     return _HEALTH[troubles[0].severity] if troubles else "healthy"
 
 
 def total(amounts: Iterable[Resources]) -> Resources:
-    """The sum of each resource."""
+    """Return the sum of each resource."""
     listed = list(amounts)
     sums = {name: sum(getattr(each, name) for each in listed) for name in RESOURCE_NAMES}
     return Resources(**{name: round(amount, 6) for name, amount in sums.items() if amount})

@@ -24,7 +24,7 @@ SLACK: Final = 0.1
 """Distance inside its limit that a reading needs before its condition can end, as a share of the
 limit."""
 DISK_SHARE: Final = 0.95
-"""A disk that is less full than this is no matter, however small it is."""
+"""Usage of a disk up to which it counts as free enough, however small the disk is."""
 SEVERITY: Final = (
     Health.UNKNOWN,
     Health.HEALTHY,
@@ -43,14 +43,14 @@ class HealthReading(msgspec.Struct, frozen=True, kw_only=True):
     disk: float | None = None
     disk_free_mb: float | None = None
     error_rate: float | None = None
-    """The share of the executions that ended lately that did not succeed."""
+    """Share of the recently ended executions that did not succeed."""
     wait_s: float | None = None
     """Mean time that these executions waited at the node before they began."""
     clock_skew_s: float | None = None
 
 
 class Trend(msgspec.Struct, frozen=True):
-    """Since when each reading has contradicted what is held of the node."""
+    """Times since when each reading contradicts the node's present conditions."""
 
     since: Mapping[str, float] = {}
 
@@ -73,9 +73,9 @@ def judge(
     *,
     now: float,
 ) -> tuple[tuple[Condition, ...], Trend]:
-    """The node's conditions after a reading, and what to remember until the next one.
+    """Return the node's conditions after a reading, and the trend to pass with the next reading.
 
-    Conditions that are not measured by the node itself stay as they are.
+    Conditions that the node does not measure itself stay as they are.
     """
     known = {each.kind: each for each in conditions}
     turning: dict[str, float] = {}
@@ -103,7 +103,8 @@ def judge(
 def probed(
     conditions: tuple[Condition, ...], trouble: str | None, *, now: float
 ) -> tuple[Condition, ...]:
-    """The conditions of a node whose address does not answer (`trouble`), or does (again)."""
+    """Return the conditions of a node after a probe of its address: `trouble` if it did not
+    answer."""
     others = tuple(each for each in conditions if each.kind != PROBE)
     if trouble is None:
         return others
@@ -114,7 +115,7 @@ def probed(
 
 
 def health_of(conditions: Iterable[Condition]) -> Health:
-    """The worst of them; healthy without any."""
+    """Return the worst health of the conditions; healthy without any."""
     found = (each.health for each in conditions)
     return max(found, key=SEVERITY.index, default=Health.HEALTHY)
 
@@ -142,7 +143,8 @@ def _worst_first(conditions: Iterable[Condition]) -> list[Condition]:
 def assessed(
     node: Node, conditions: tuple[Condition, ...], *, now: float
 ) -> tuple[Node, Event] | None:
-    """The node with these conditions, and the event that tells of it; `None` if that is known."""
+    """Return the node with these conditions, and the event about it; `None` if they are its
+    conditions already."""
     health, reason = health_of(conditions), reason_of(conditions)
     if health is node.health and conditions == node.conditions:
         return None
@@ -174,9 +176,9 @@ def is_only_busy(node: Node) -> bool:
 
 
 def release_at(node: Node, settings: HealthSettings) -> float | None:
-    """When the work of a node that stays as it is goes back to the queue; `None` for never.
+    """Return when the work of a node in this state is returned to the queue; `None` for never.
 
-    CPU does not count: a node that is only busy is given work, and must not lose it at once.
+    CPU does not count: a node that is only busy gets work, and must not lose it at once.
     """
     patience = {
         Health.UNHEALTHY: settings.release_unhealthy_s,
@@ -229,7 +231,8 @@ def _above(kind: str, health: Health, value: float | None, limit: float, words: 
 
 
 def _disk(usage: float | None, free_mb: float | None, limit_mb: float) -> _Gauge:
-    """Both count: of a large disk a small share is much, and a small one may be full of nothing."""
+    """Return the reading of the disk. Share and free space both count: a small share of a large
+    disk is much space, and a small disk may be full of nothing important."""
     if free_mb is None:
         return _Gauge(DISK, Health.UNHEALTHY, False, True, "")
     share = 1.0 if usage is None else usage

@@ -1,7 +1,7 @@
-"""Labels and descriptions of nodes: what operators say wins over what a node says of itself.
+"""Labels and descriptions of nodes: values set by operators override those that a node announces.
 
-An operator's word outlasts the node's restarts. A label that an operator removed stays away even
-if the node announces it again, until an operator sets it.
+An override outlasts the node's restarts. A label that an operator removed stays away even if the
+node announces it again, until an operator sets it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,20 +18,21 @@ from crawlfleet.model.requests import NodeChangeRequest
 
 
 def labelled(announced: Mapping[str, str], overrides: Mapping[str, str | None]) -> dict[str, str]:
-    """The labels of a node that says the one thing and whose operators say the other."""
+    """Return the labels that a node announces, with the overrides of operators applied."""
     merged = {**announced, **overrides}
     return {name: value for name, value in merged.items() if value is not None}
 
 
 def overridden(announced: str, override: str | None) -> str:
-    """The description of a node."""
+    """Return the description of a node: the override, or else the announced one."""
     return announced if override is None else override
 
 
 def changed_node(
     node: Node, request: NodeChangeRequest, *, now: float, by: str
 ) -> tuple[Node, Event] | None:
-    """The node as an operator wants it, and the event that tells of it; `None` if it is so."""
+    """Return the node after an operator's change, and the event about it; `None` if it is like that
+    already."""
     overrides = {**node.label_overrides, **request.labels}
     description = node.description_override if request.description is None else request.description
     labels = labelled(node.labels, overrides)

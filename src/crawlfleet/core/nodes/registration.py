@@ -26,7 +26,7 @@ ADDRESS: Final = re.compile(r"[0-9A-Za-z.:%_-]{0,255}\Z")
 LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{0,200}\Z")
 MAX_TASK_TYPES: Final = 1000
 MAX_LOAD: Final = 1e6
-"""Load may pass 1 when more is wanted than there is; the usage of a thing may not."""
+"""Limit of a node's load. Load may exceed 1 when processes wait; usage may not."""
 LONGEST_TIMEOUT_S: Final = 86_400.0
 SHARES: Final = ("cpu_usage", "memory_usage", "gpu_usage", "disk_usage")
 RATES: Final = ("network_io", "disk_io")
@@ -72,7 +72,8 @@ def registration_problems(
 
 
 def probe_problems(registration: Registration, *, allow_loopback: bool) -> Iterator[FieldProblem]:
-    """Why the master will not ask the health endpoint that a node advertises."""
+    """Yield the problems for which the master will not probe the health endpoint that a node
+    advertises."""
     if not registration.probe:
         return
     refused = probe_refusal(registration.ip_address, allow_loopback=allow_loopback)
@@ -88,7 +89,8 @@ def probe_problems(registration: Registration, *, allow_loopback: bool) -> Itera
 
 
 def probe_refusal(address: str, *, allow_loopback: bool) -> str | None:
-    """Why the master must not connect to an address that a node has given; `None` if it may."""
+    """Return why the master must not connect to an address that a node advertises; `None` if it
+    may."""
     try:
         parsed = ip_address(address)
     except ValueError:

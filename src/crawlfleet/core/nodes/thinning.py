@@ -18,7 +18,8 @@ def bucket(at: float, resolution: Resolution) -> float:
 
 
 def thin(samples: Iterable[NodeSample], to: Resolution) -> list[NodeSample]:
-    """Means of one node's samples, in order of time; finer samples only become coarser."""
+    """Return the means of one node's samples, in order of time; finer samples only become
+    coarser."""
     if to is Resolution.RAW:
         return sorted(samples, key=lambda sample: sample.at)
     ordered = sorted(samples, key=lambda sample: sample.at)

@@ -23,7 +23,7 @@ _CONTAINS: Final = re.compile(r":contains\(")
 
 
 class Compound(NamedTuple):
-    """One part of a selector, and what one look at it may cost."""
+    """One part of a selector, with the cost of testing an element against it."""
 
     combinator: str
     """Combinator between this part and the one before it."""
@@ -37,7 +37,7 @@ Chain = tuple[Compound, ...]
 
 
 class TakenValue(NamedTuple):
-    """A selector, and what is taken of what it matches."""
+    """Selector, and the value to take from each match."""
 
     selector: str
     attribute: str | None = None
@@ -46,7 +46,7 @@ class TakenValue(NamedTuple):
 
 
 def split(text: str) -> TakenValue:
-    """Part the selector from what is taken; the text of an element where nothing is said."""
+    """Split the selector from the value to take; by default the text of the element."""
     found = _TAKEN.search(text)
     if found is None or (found["end"] is not None) != found[0].startswith("::attr"):
         return TakenValue(_spelt(text))
@@ -56,7 +56,7 @@ def split(text: str) -> TakenValue:
 
 
 def chains(selector: str) -> tuple[Chain, ...]:
-    """The alternatives of a selector as chains; empty when none of them searches."""
+    """Return the alternatives of a selector as chains; empty when none of them searches."""
     plain = _OPAQUE.sub("x", selector).strip()
     plain = re.sub(r"\s+", " ", _COMBINED.sub(r"\1", plain))
     while (shorter := _ARGUMENTS.sub(_folded, plain)) != plain:
@@ -69,7 +69,8 @@ def chains(selector: str) -> tuple[Chain, ...]:
 
 
 def parts(selector: str) -> list[list[tuple[str, str]]]:
-    """The alternatives of a selector, each as its compounds with the combinators before them."""
+    """Return the alternatives of a selector, each as its compounds with the combinators before
+    them."""
     alternatives: list[list[tuple[str, str]]] = []
     for text in _split(selector, ","):
         read: list[tuple[str, str]] = []
@@ -85,7 +86,8 @@ def parts(selector: str) -> list[list[tuple[str, str]]]:
 
 
 def cost(chains: tuple[Chain, ...], *, elements: int, depth: int, breadth: int) -> int:
-    """The most steps that matching may take on a page of so many elements, so deep and wide."""
+    """Return the most steps that matching may take on a page with this number of elements, depth
+    and breadth."""
     total = 0
     for chain in chains:
         each = 0
@@ -119,7 +121,7 @@ def _split(text: str, at: str) -> list[str]:
 
 
 def _nested(text: str) -> Iterator[tuple[str, bool]]:
-    """Each character, and whether it is within brackets or quotes."""
+    """Yield each character, and whether it is within brackets or quotes."""
     depth, quote, escaped = 0, "", False
     for char in text:
         yield char, bool(depth or quote or escaped)
@@ -138,7 +140,7 @@ def _nested(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _folded(found: re.Match[str]) -> str:
-    """A pseudo-class with arguments as a word that says what it costs."""
+    """Replace a pseudo-class with arguments by a word that stands for its cost."""
     name, arguments = found.groups()
     if name.startswith("nth-"):
         return ":nth-x"
@@ -153,5 +155,5 @@ def _compounds(alternative: str) -> Iterator[Compound]:
 
 
 def _spelt(selector: str) -> str:
-    """`:contains()` as the engine calls it."""
+    """Spell `:contains()` as the engine does."""
     return _CONTAINS.sub(":lexbor-contains(", selector.strip())

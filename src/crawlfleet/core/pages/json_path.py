@@ -22,7 +22,7 @@ _STEP: Final = re.compile(
 
 
 def parse(text: str) -> tuple[Step, ...] | str:
-    """The steps, or what is wrong with the path."""
+    """Return the steps of a path, or the problem as text."""
     rest = text.strip().removeprefix("$")
     steps: list[Step] = []
     at = 0
@@ -36,7 +36,7 @@ def parse(text: str) -> tuple[Step, ...] | str:
 
 
 def select(value: Any, path: Sequence[Step]) -> list[Any]:
-    """All values at the path; empty where it does not lead anywhere."""
+    """Return all values at the path; empty where it does not lead anywhere."""
     found = [value]
     for step in path:
         further: list[Any] = []

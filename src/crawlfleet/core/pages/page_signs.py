@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 SMALL_CHARS: Final = 2_000
-"""A page with more text than this has something to say."""
+"""Text length above which a page counts as having content of its own."""
 _HEAD_CHARS: Final = 20_000
 _TINY_BYTES: Final = 6_000
 
@@ -82,8 +82,8 @@ _SIGN_IN_TITLE: Final = re.compile(
     "404|found|exist|no longer|just a moment|attention required|access|are you|robot|a bot|security"
     "|verify|captcha|pardon|blocked|unusual|ddos|forbidden"
 ).search
-"""One of these is in every title in plain letters that one of the long expressions finds; they
-look at each letter of it in a dozen ways."""
+"""Words of which each title in plain letters that matches a long expression has one; a cheap first
+test, since the long expressions try each letter in a dozen ways."""
 _MISSING: Final = frozenset({404, 410})
 _WALL_HEADERS: Final = {
     "cf-mitigated": "Cloudflare",
@@ -107,7 +107,7 @@ def worth_a_look(*, status: int, title: str, size: int) -> bool:
 
 
 def soft_404(*, status: int, title: str, text: str) -> str | None:
-    """Why a page that came with a 200 is in truth a missing one; `None` when it is not.
+    """Return why a page with status 200 is really a missing one; `None` when it is not.
 
     `text` is the page's visible text, or its beginning.
     """

@@ -51,11 +51,11 @@ def make_plan(
     infer_item: bool = True,
     structured: bool = False,
 ) -> ExtractionPlan:
-    """The plan; raises `InvalidRequest` with every problem when it cannot be made.
+    """Return the plan. Raises `InvalidRequest` with every problem when the selectors are not valid.
 
     With an `item`, each of its matches is an item, and the selectors are its fields. Without one,
-    and unless groups are named, `infer_item` tells whether a key whose matches contain the others'
-    is the item; else the page is, with all keys as its fields.
+    and unless groups are named, `infer_item` decides whether a key whose matches contain those of
+    the others is the item; else the page is the item, with all keys as its fields.
     """
     reader = _Reader()
     if item is not None:
@@ -75,7 +75,7 @@ def make_plan(
 
 
 class _Reader:
-    """Reads what people wrote, and remembers what is wrong with it."""
+    """Reader of the selectors that people write; it collects all problems."""
 
     def __init__(self) -> None:
         self.problems: list[FieldProblem] = []
@@ -83,7 +83,7 @@ class _Reader:
         self._nothing = LexborHTMLParser(b"")
 
     def item(self, written: str, selectors: Mapping[str, Any]) -> FieldPlan | None:
-        """The group of the items that `item` names, with the selectors as its fields."""
+        """Return the group of the items that `item` selects, with the selectors as its fields."""
         if not 0 < len(written.strip()) <= LONGEST:
             self._wrong(ITEM, f"is empty, or longer than {LONGEST} characters", "name a selector")
             return None
@@ -298,7 +298,7 @@ class _Reader:
         )
 
     def _inner(self, spec: FieldSpec, at: str) -> tuple[Step, ...] | None:
-        """The path through JSON in a text, where one stands beside another query."""
+        """Return the path into the JSON of a text, where a path stands beside another query."""
         if spec.json is None or (spec.select, spec.css, spec.xpath) == (None, None, None):
             return None
         return self._path(spec.json, f"{at}.json")
@@ -315,7 +315,7 @@ class _Reader:
 
 
 def _path_of(at: str) -> str:
-    """`selectors.products.fields.title` as people say it: `products.title`."""
+    """Return `selectors.products.fields.title` as people write it: `products.title`."""
     return at.removeprefix(f"{SELECTORS}.").replace(".fields.", ".")
 
 
@@ -356,7 +356,7 @@ _ODD: Final = {
 
 
 def plural(name: str) -> str:
-    """The name in the plural; one that is in the plural, or no English word, stays as it is."""
+    """Return the name in the plural; a plural, or a word that is not English, stays as it is."""
     head, _, last = name.rpartition("_")
     word = last.lower()
     if not word.isascii() or not word[-1:].isalpha():

@@ -18,7 +18,7 @@ from crawlfleet.core.text.nesting import is_too_deep
 from crawlfleet.model.crawl.extraction import ValueType
 
 LONGEST: Final = 10_000
-"""Characters of a text in which numbers and dates are looked for."""
+"""Length of a text up to which numbers and dates are searched."""
 _YES: Final = frozenset(
     {"true", "yes", "y", "on", "1", "是", "有", "有货", "现货", "in_stock", "instock", "available"}
 )
@@ -33,7 +33,7 @@ _PLAIN_PATH: Final = re.compile(
     r"/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/|(?=#|\Z)))*(?:#[A-Za-z0-9_.-]+)?\Z"
 )
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9][a-z0-9.:-]*(?=/)")
-"""Together the most frequent link, which needs no parser."""
+"""Pattern of the most frequent links, which need no parser."""
 _CHINESE_DATE: Final = re.compile(
     r"(\d{4})\s*年\s*(\d{1,2})\s*月\s*(\d{1,2})\s*日(?:\s*(\d{1,2})[:时点](\d{1,2})(?:[:分](\d{1,2}))?)?"
 )
@@ -42,9 +42,9 @@ _LATE: Final = datetime(2096, 12, 31)  # noqa: DTZ001
 
 
 def convert(text: str, type: ValueType, *, base: str = "", format: str | None = None) -> Any:
-    """The text as a value of the type; `None` when it is none. Never raises.
+    """Return the text as a value of the type; `None` when it is not one. Never raises.
 
-    `base` is what addresses are relative to, `format` how a date is written.
+    `base` is the address that relative links refer to, `format` that of dates.
     """
     if type is ValueType.RAW:
         return text
@@ -82,7 +82,7 @@ def _priced(text: str) -> Any:
 
 
 def absolute(base: str, href: str) -> str | None:
-    """The address that a link leads to; `None` when it is no address."""
+    """Return the address that a link leads to; `None` when it is not an address."""
     if (origin := _ORIGIN.match(base)) is not None:
         if href[:1] == "/":
             if _PLAIN_PATH.match(href):
@@ -96,8 +96,8 @@ def absolute(base: str, href: str) -> str | None:
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value that the text spells; `None` when it is no JSON, or nested too deep for those who
-    write it down again."""
+    """Return the decoded JSON; `None` when the text is not JSON, or too deeply nested to be encoded
+    again."""
     try:
         data = text.encode() if isinstance(text, str) else text
         return None if is_too_deep(data) else msgspec.json.decode(data)
@@ -106,7 +106,8 @@ def read_json(text: str | bytes) -> Any:
 
 
 def text_of_number(value: float) -> str:
-    """A finite number as people write it: with all of its digits, and never with an exponent.
+    """Return a finite number as people write it: with all of its digits, and never with an
+    exponent.
 
     A fraction has the 15 digits that a computed number keeps of a decimal one, so that the sum of
     0.1 and 0.2 is 0.3.
@@ -143,7 +144,7 @@ def _number(text: str) -> float | int | None:
 
 
 def _decimal(digits: str) -> str:
-    """The digits with a point before the fraction, and nothing between thousands."""
+    """Return the digits with a point before the fraction, and no separators between thousands."""
     sign, bare = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
     last = max(bare.rfind("."), bare.rfind(","))
     if last < 0:

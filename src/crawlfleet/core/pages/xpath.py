@@ -24,7 +24,7 @@ _PREDICATE: Final = rf"(?:\[\s*{_TEST}(?:\s+(?:and|or)\s+{_TEST})*\s*\])"
 _STEP: Final = rf"(?:{_NAME}|\*|@{_NAME}|@\*|text\(\)){_PREDICATE}*"
 _HARMLESS: Final = re.compile(rf"\.?//?{_STEP}(?:/{_STEP})*", re.ASCII)
 NOTHING: Final = "/.."
-"""An expression that finds nothing: the root has nothing above it."""
+"""Expression that finds nothing: the root has no parent."""
 
 
 def is_harmless(expression: str) -> bool:

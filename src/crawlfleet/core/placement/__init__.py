@@ -1,4 +1,4 @@
-"""Placement: which task goes to which node, and why not.
+"""Placement: decides which task goes to which node, and explains why a task does not run.
 
 Begin with `plan`.
 """
