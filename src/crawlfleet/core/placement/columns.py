@@ -1,8 +1,8 @@
-"""The nodes as columns of numbers: what a plan calculates on, and what a strategy sees of it.
+"""Columns of numbers about the nodes: a plan calculates on them, and strategies rank by them.
 
-A `Draft` is a copy of all that placing changes; the plan writes its placements into it, so that
-the next group sees what the groups before it took. `NodeColumns` is a strategy's view of the
-nodes that can take the work: one entry per node in each column, always in the same order.
+A `Draft` is a copy of everything that placing changes; the plan writes its placements into it, so
+that the next group sees the resources that earlier groups took. `NodeColumns` is a strategy's view
+of the nodes that can take the work: one entry per node in each column, always in the same order.
 """
 
 from collections.abc import Callable, Hashable
@@ -23,7 +23,7 @@ REMEMBERED_ANSWERS: Final = 4096
 
 
 class NodeClasses:
-    """The classes that nodes belong to, numbered, and what was found out about each."""
+    """Numbered classes of nodes, with cached answers about each."""
 
     def __init__(self) -> None:
         self._numbers: dict[NodeClass, int] = {}
@@ -37,7 +37,7 @@ class NodeClasses:
         return self._kinds[number]
 
     def number(self, kind: NodeClass) -> int:
-        """The number of a class; a new one when it was not known."""
+        """Return the number of a class; a new number when the class was not known."""
         known = self._numbers.get(kind)
         if known is None:
             known = self._numbers[kind] = len(self._kinds)
@@ -45,7 +45,7 @@ class NodeClasses:
         return known
 
     def answers(self, key: Hashable, ask: Callable[[NodeClass], float]) -> Floats:
-        """`ask`'s answer for each class, by number; each class is asked once for a key."""
+        """Return `ask`'s answer for each class, by number; each class is asked once per key."""
         known = self._answers.get(key)
         if known is not None and len(known) == len(self._kinds):
             return known
@@ -59,7 +59,7 @@ class NodeClasses:
 
 
 class Draft:
-    """The changing columns of a fleet, copied, for trying out placements."""
+    """Copy of the changing columns of a fleet, for trying out placements."""
 
     def __init__(
         self,
@@ -107,8 +107,8 @@ class Draft:
         return self._share
 
     def candidates(self, demand: Resources, *, ahead: bool) -> Rows:
-        """The nodes that may have room for such a demand; with `ahead` also where it would only
-        lie ready. On a busy fleet few have a slot, and they are the only ones to look at."""
+        """Return the nodes that may have room for such a demand; with `ahead` also those that could
+        only queue it. On a busy fleet few nodes have a free slot, and only these are looked at."""
         if not demand.slots:
             return self.open
         rows = self._with_slot.get(ahead)
@@ -133,7 +133,7 @@ class Draft:
         return room.astype(np.intp).tolist()
 
     def place(self, order: Rows, demand: Resources) -> None:
-        """Write down that these rows take the demand, one after the other, some repeatedly."""
+        """Reserve the demand on these rows, one after the other; a row may occur repeatedly."""
         # The last turn of each row counts: unique() finds the first in the reversed order.
         rows, back, times = np.unique(order[::-1], return_index=True, return_counts=True)
         for index, amount in demanded(demand):
@@ -156,7 +156,7 @@ class Draft:
 
 
 class NodeColumns:
-    """The nodes that can take a group of tasks, as a strategy sees them."""
+    """View of the nodes that can take a group of tasks, for a strategy."""
 
     def __init__(self, draft: Draft, rows: Rows) -> None:
         self._draft = draft
@@ -167,7 +167,7 @@ class NodeColumns:
 
     @property
     def load(self) -> Floats:
-        """The load that each node measured last; 1 is busy, more is overloaded."""
+        """Load that each node measured last; 1 is busy, more is overloaded."""
         return self._draft.load.take(self._rows)
 
     @property
@@ -183,12 +183,12 @@ class NodeColumns:
 
     @property
     def turn(self) -> Floats:
-        """When each node was last given work, as a number that only grows; 0 is never."""
+        """Number of each node's last turn, which only grows; 0 for a node that never got work."""
         return self._draft.turn.take(self._rows)
 
     @property
     def weight(self) -> Floats:
-        """The label `weight`, or the node's CPU cores; above zero."""
+        """Label `weight` of each node, or its CPU cores; above zero."""
         return self._draft.weight.take(self._rows)
 
     def free(self, resource: str) -> Floats:
@@ -201,9 +201,10 @@ class NodeColumns:
         return self._amounts(self._draft.capacity, resource)
 
     def share_of(self, demand: Resources) -> Floats:
-        """The share of each node's scarcest resource that one such demand takes.
+        """Return the share of each node's scarcest resource that one such demand takes.
 
-        What a node does not have at all is left out; the candidates have what their tasks ask.
+        Resources that a node does not have at all are left out; the candidates have all that their
+        tasks ask for.
         """
         shares = np.zeros(len(self._rows))
         for index, amount in demanded(demand):
@@ -211,10 +212,11 @@ class NodeColumns:
         return shares
 
     def by_class(self, key: Hashable, ask: Callable[[NodeClass], float]) -> Floats:
-        """A number for each node that follows from its class: capabilities, region, labels.
+        """Return a number for each node that depends only on its class: capabilities, region,
+        labels.
 
-        `ask` is called once per class and its answer kept under `key`, so the key must name all
-        that the answer depends on, the strategy included.
+        `ask` is called once per class and its answer cached under `key`, so the key must name
+        everything that the answer depends on, the strategy included.
         """
         answers = self._draft.classes.answers(("strategy", key), ask)
         return answers.take(self._draft.class_of.take(self._rows))

@@ -1,11 +1,11 @@
-"""Why a task is not running: for each node, everything that speaks against it.
+"""Explanation why a task does not run: for each node, all reasons against it.
 
-The plan only counts rejections; here the same filters are asked again and their words kept. Both
-use the same verdicts, so a requirement that is called feasible here is one that a plan places,
-and the counts agree. The details of a large fleet begin with the nodes that came closest.
+The plan only counts rejections; here the same filters run again and their words are kept. Both use
+the same verdicts, so a requirement that is feasible here is one that a plan places, and the counts
+agree. The details of a large fleet begin with the nodes that came closest.
 
-People are told first what will not pass by itself: a node that is ill and has no executor for the
-task type either is no node to wait for.
+Lasting reasons come first: a node that is ill and also has no executor for the task type is no node
+to wait for.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -24,7 +24,8 @@ project."""
 
 
 class ProjectShare:
-    """A project's part in a plan: what it is offered next, and what it was given so far."""
+    """Project's part in a plan: the tasks that it is offered next, and the resources that it was
+    given."""
 
     def __init__(self, line: ReadyQueue, tenant: Tenant, *, ageing_s: float) -> None:
         self.project_id = tenant.id
@@ -61,7 +62,7 @@ class ProjectShare:
         return min(self._room, most)
 
     def take(self, number: int) -> list[str]:
-        """The next so many of those tasks."""
+        """Return the next `number` of the offered tasks."""
         assert self._group is not None, "take comes after requirement"
         taken = self._group.take(number, beyond=self._taken)
         self._taken += number
@@ -72,14 +73,14 @@ class ProjectShare:
         return taken
 
     def close(self) -> None:
-        """No more of the tasks that ask for this."""
+        """Offer no more tasks with the present requirement."""
         if self._group is not None:
             self._closed.add(self._group.key)
             self._group = None
 
 
 class FairShare:
-    """All projects that have tasks ready, in the order in which they are served."""
+    """Projects with ready tasks, in the order in which they are served."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class FairShare:
             self.put_back(ProjectShare(line, tenant, ageing_s=ageing_s))
 
     def next(self) -> ProjectShare | None:
-        """The project that comes next; it is left out until it is put back."""
+        """Return the project that comes next; it is left out until it is put back."""
         return heapq.heappop(self._heap)[3] if self._heap else None
 
     def put_back(self, turn: ProjectShare) -> None:

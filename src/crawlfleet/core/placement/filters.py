@@ -33,9 +33,9 @@ FIRST_FILTERS: Final = (
 )
 LAST_FILTER: Final = "resources"
 OPEN, STATUS, HEALTH, CLUSTER, RESERVED = 0, 1, 2, 3, 7
-"""Verdicts: zero is a yes, any other number a place (from one) in `filter_names`."""
+"""Verdicts: zero is a yes, any other number a position (from one) in `filter_names`."""
 BUSY: Final = -1
-"""`OPEN` while the node has nothing to do, else `HEALTH`."""
+"""Verdict that counts as `OPEN` while the node has no executions, else as `HEALTH`."""
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,15 +61,15 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UserFilter = Callable[[NodeClass, Requirement], str | None]
-"""A filter of a plug-in: `None` lets the node pass, a text is the reason why not.
+"""Filter of a plug-in: `None` lets the node pass, a text is the reason against it.
 
-It must depend on its arguments alone: the answer is remembered for the class.
+It must depend on its arguments alone: its answer is cached for the class.
 """
 Filters = Mapping[str, UserFilter]
 
 
 def class_of(node: Node) -> NodeClass:
-    """The class that a node belongs to."""
+    """Return the class that a node belongs to."""
     return NodeClass(
         cluster_id=node.cluster_id,
         node_type=node.node_type,
@@ -84,19 +84,20 @@ def class_of(node: Node) -> NodeClass:
 
 
 def sorted_pairs(values: Mapping[str, Any]) -> Pairs:
-    """A mapping as something that can be hashed: sorted pairs, lists as sorted tuples."""
+    """Return a mapping as a hashable value: sorted pairs, lists as sorted tuples."""
     if not values:
         return ()
     return tuple(sorted((name, _frozen(value)) for name, value in values.items()))
 
 
 def filter_names(filters: Iterable[str]) -> tuple[str, ...]:
-    """The names of all filters in the order in which they are asked."""
+    """Return the names of all filters in the order in which they run."""
     return (*FIRST_FILTERS, *filters, LAST_FILTER)
 
 
 def closed_by(node: Node) -> int:
-    """`OPEN` when the node takes new work, `BUSY`, or the number of the filter that says no."""
+    """Return `OPEN` when the node takes new work, `BUSY`, or the number of the filter that rejects
+    it."""
     if node.status is not NodeStatus.ONLINE:
         return STATUS
     if node.health not in NO_NEW_WORK:
@@ -105,13 +106,13 @@ def closed_by(node: Node) -> int:
 
 
 def class_verdict(requirement: Requirement, kind: NodeClass, filters: Filters) -> float:
-    """`OPEN`, or the number of the first filter that rejects this class for good."""
+    """Return `OPEN`, or the number of the first filter that rejects this class for good."""
     first = next(class_reasons(requirement, kind, filters), None)
     return OPEN if first is None else filter_names(filters).index(first.filter) + 1
 
 
 def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -> Iterator[Reason]:
-    """Everything that speaks against all nodes of a class, in the order of the filters."""
+    """Yield all reasons against the nodes of a class, in the order of the filters."""
     if requirement.cluster_id != kind.cluster_id:
         yield Reason(
             "cluster",
@@ -218,7 +219,7 @@ def shortfall(need: Any, has: Any) -> Shortfall | None:
 
 
 def _lack(name: str, missing: Shortfall, has: Any) -> Reason:
-    """The words of the filter `capabilities`."""
+    """Return the reason that the filter `capabilities` gives for a missing capability."""
     if name == CAPABILITY and missing.is_level:
         # People know levels by their names. A node without a sandbox has none at all.
         known = has is not None and not isinstance(has, str | bool)
@@ -246,7 +247,7 @@ def _level(has: Any) -> float:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """The names that a capability lists; a flag lists none."""
+    """Return the names that a capability lists; a flag lists none."""
     if isinstance(value, tuple | list):
         return tuple(map(str, value))
     if value is None or isinstance(value, bool):
@@ -263,7 +264,8 @@ def _shown(has: Any) -> str:
 
 
 def _asked(accepts: UserFilter, kind: NodeClass, requirement: Requirement) -> str | None:
-    """A plug-in's answer; one that fails says no, since nobody knows what it guards."""
+    """Return a plug-in's answer; a filter that raises counts as a no, since it may guard
+    something."""
     try:
         return accepts(kind, requirement)
     except Exception as error:

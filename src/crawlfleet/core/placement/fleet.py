@@ -1,9 +1,9 @@
-"""The nodes in memory, as columns of numbers that are changed in place.
+"""Nodes in memory, as columns of numbers that are changed in place.
 
-The control plane tells the fleet what happens (a node came, measured its load, got work, gave it
-back); placement takes a draft of it when it plans. Each change costs the same however large the
-fleet is. Rows move when a node is dropped, so nothing outside may hold on to a row. Reservations
-belong to the node's id: they survive a drop, and may be made before the node is known.
+The control plane reports each change (a node came, measured its load, got work, returned it);
+placement takes a draft of the fleet when it plans. Each change costs the same however large the
+fleet is. Rows move when a node is dropped, so code outside must not keep a row. Reservations belong
+to the node's id: they survive a drop, and may be made before the node is known.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -35,7 +35,7 @@ from crawlfleet.model.task import Requirement
 
 
 class Readiness:
-    """Digests by node, and nodes by digest."""
+    """Environments that nodes have ready: digests by node, and nodes by digest."""
 
     def __init__(self) -> None:
         self._digests: dict[str, dict[str, None]] = {}
@@ -56,7 +56,8 @@ class Readiness:
         return node_id in self._tell
 
     def add(self, node_id: str, digest: str) -> None:
-        """A node has one more; of too many, the one not heard of for longest is forgotten."""
+        """Add an environment of a node; beyond the limit, the one reported longest ago is
+        forgotten."""
         digests = self._digests.setdefault(node_id, {})
         digests.pop(digest, None)
         digests[digest] = None
@@ -65,7 +66,7 @@ class Readiness:
             self._take(node_id, next(iter(digests)))
 
     def replace(self, node_id: str, digests: Iterable[str]) -> bool:
-        """A node says that it has these, and no others; whether that was not known."""
+        """Replace the environments of a node; return whether they differ from the known ones."""
         self._tell.add(node_id)
         told = dict.fromkeys(digests)
         before = self._digests.get(node_id, {}).keys()
@@ -77,7 +78,7 @@ class Readiness:
         return is_news
 
     def drop(self, node_id: str) -> None:
-        """The node is gone."""
+        """Forget a node."""
         self.replace(node_id, ())
         self._digests.pop(node_id, None)
         self._tell.discard(node_id)
@@ -99,7 +100,7 @@ SPARE_CLASSES: Final = 256
 
 
 class Fleet:
-    """All nodes, what is reserved on each, what they have done before, and have ready."""
+    """Fleet of nodes for placement: reservations, experience and ready environments of each."""
 
     def __init__(self) -> None:
         self._nodes: list[Node] = []
@@ -122,7 +123,7 @@ class Fleet:
         """Reservations less releases per node and amount since the columns were last read: between
         two plans thousands of executions begin and end."""
         self._taken: dict[str, float] = {}
-        """The last turn of those nodes."""
+        """Last turn of each node that got work since the columns were last read."""
         self._closed_clusters: frozenset[str] = frozenset()
         self._strategies: dict[str, str] = {}
         self._reservations: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
@@ -135,7 +136,7 @@ class Fleet:
         return node_id in self._row
 
     def put(self, node: Node) -> None:
-        """Insert a node, or take over what is new about it; its reservations stay."""
+        """Add a node, or update its values; its reservations stay."""
         self._settle()
         row = self._row.get(node.id)
         if row is None:
@@ -151,7 +152,7 @@ class Fleet:
             self._renumber_classes()
 
     def drop(self, node_id: str) -> None:
-        """Forget a node; what is reserved on it is kept in case it comes back."""
+        """Forget a node; its reservations are kept in case it comes back."""
         self._settle()
         row = self._row.pop(node_id, None)
         if row is None:
@@ -172,26 +173,26 @@ class Fleet:
             done[last] = False
 
     def allow_ahead(self, node_id: str, executions: int) -> None:
-        """Let so many executions lie ready at a node once no node has a slot for them; ignored
-        when the node is not known."""
+        """Allow this number of executions to be queued on a node once no node has a slot for them;
+        ignored when the node is not known."""
         row = self._row.get(node_id)
         if row is not None:
             self._ahead[row] = executions * UNITS
 
     def observe(self, node_id: str, load: float) -> None:
-        """Take in the load that a node measured; ignored when the node is not known."""
+        """Record the load that a node measured; ignored when the node is not known."""
         row = self._row.get(node_id)
         if row is not None:
             self._load[row] = min(load, HIGHEST_LOAD) if load > 0 else 0.0
 
     def reserve(self, node_id: str, amount: Resources) -> None:
-        """An execution was given to the node: this much is taken there until it is released."""
+        """Reserve an amount on the node for an execution, until it is released."""
         self._note(node_id, amount, 1)
         self._last_turn += 1
         self._taken[node_id] = self._last_turn
 
     def release(self, node_id: str, amount: Resources) -> None:
-        """The execution holds nothing any more; `amount` as it was reserved."""
+        """Release the reservation of an execution; `amount` must be the one that was reserved."""
         self._note(node_id, amount, -1)
 
     def _note(self, node_id: str, amount: Resources, step: int) -> None:
@@ -239,7 +240,7 @@ class Fleet:
             self._strategies[cluster_id] = name
 
     def strategy_of(self, cluster_id: str) -> str | None:
-        """The cluster's own default strategy, if it has one."""
+        """Return the cluster's own default strategy, or `None`."""
         return self._strategies.get(cluster_id)
 
     def keep_nodes(self, reservations: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
@@ -253,12 +254,14 @@ class Fleet:
         return bool(self._reservations)
 
     def owners(self, kind: NodeClass) -> list[str]:
-        """The projects for which nodes of a class are kept; nobody in particular when empty."""
+        """Return the projects for which nodes of a class are reserved; empty when they are for
+        all."""
         labels = {*kind.labels}
         return [project for project, wanted in self._reservations if labels.issuperset(wanted)]
 
     def remember_success(self, node_id: str, content_features: Pairs) -> None:
-        """The node finished work with these features; `content_based` prefers it for the like.
+        """Record that the node finished work with these features; `content_based` prefers it for
+        equal ones.
 
         The features met last are remembered, `REMEMBERED_FEATURES` of them.
         """
@@ -275,17 +278,17 @@ class Fleet:
             del self._experience[next(iter(self._experience))]
 
     def add_ready(self, node_id: str, digest: str) -> None:
-        """The node has this environment; ignored when the node is not known."""
+        """Record that the node has this environment; ignored when the node is not known."""
         if node_id in self._row:
             self._ready.add(node_id, digest)
 
     def replace_ready(self, node_id: str, digests: Iterable[str]) -> bool:
-        """The node has these environments and no others; whether that is news. Ignored when the
-        node is not known."""
+        """Replace the environments of a node; return whether they differ from the known ones.
+        Ignored when the node is not known."""
         return node_id in self._row and self._ready.replace(node_id, digests)
 
     def ready(self, digest: str) -> list[str]:
-        """The ids of the nodes that have an environment."""
+        """Return the ids of the nodes that have an environment."""
         return list(self._ready.nodes(digest))
 
     def has_ready(self, node_id: str, digest: str) -> bool:
@@ -345,7 +348,8 @@ class Fleet:
         return totals
 
     def load(self, node_id: str) -> float:
-        """The load that the node measured last; `KeyError` when it is not known."""
+        """Return the load that the node measured last. Raises `KeyError` when the node is not
+        known."""
         return float(self._load[self._row[node_id]])
 
     def count(self, node_id: str) -> int:
@@ -355,7 +359,7 @@ class Fleet:
         return int(self._active[self._row[node_id]])
 
     def node_at(self, row: int) -> Node:
-        """The node in a row of a draft that was taken since the last change."""
+        """Return the node in a row of a draft that was taken since the last change."""
         return self._nodes[row]
 
     def accepts_work(self, cluster_id: str) -> bool:
@@ -363,7 +367,7 @@ class Fleet:
         return cluster_id not in self._closed_clusters
 
     def draft(self) -> Draft:
-        """A copy of the columns for one plan; valid until the fleet is changed."""
+        """Return a copy of the columns for one plan; valid until the fleet is changed."""
         self._settle()
         size = len(self._nodes)
         return Draft(
@@ -384,9 +388,9 @@ class Fleet:
     def class_verdicts(
         self, requirement: Requirement, filters: Filters, project_id: str = ""
     ) -> Floats:
-        """The verdict on each class: `OPEN`, or the number of the filter that rejects it.
+        """Return the verdict on each class: `OPEN`, or the number of the filter that rejects it.
 
-        Of the nodes that are kept for somebody, those of `project_id` are open.
+        Of the reserved nodes, those of `project_id` are open.
         """
         # A user's filter may look at all of the requirement, ours look at little.
         key = (requirement, *filters.items()) if filters else static_key(requirement)
@@ -409,7 +413,7 @@ class Fleet:
         return np.where(takes_none > 0, float(CLUSTER), verdicts)
 
     def verdicts(self, requirement: Requirement, filters: Filters, project_id: str = "") -> Rows:
-        """The first filter that rejects each node, resources aside, as `class_verdicts`."""
+        """Return the first filter that rejects each node, resources aside, as `class_verdicts`."""
         size = len(self._nodes)
         closed = self._shut().astype(np.intp)
         of_class = self.class_verdicts(requirement, filters, project_id)[self._class_of[:size]]
@@ -488,14 +492,14 @@ class Fleet:
         )
 
     def _renumber_classes(self) -> None:
-        """Forget the classes that no node has any more."""
+        """Drop the classes without a node and number the others anew."""
         self.classes = NodeClasses()
         for row, node in enumerate(self._nodes):
             self._class_of[row] = self.classes.number(class_of(node))
 
 
 def _weight(node: Node) -> float:
-    """The label `weight` when it is a number, else the CPU cores, else one."""
+    """Return the label `weight` when it is a number, else the CPU cores, else one."""
     try:
         weight = float(node.labels["weight"])
     except (KeyError, ValueError):

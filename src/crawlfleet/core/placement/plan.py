@@ -59,14 +59,14 @@ def experience_of(task: Task) -> Pairs:
 
 
 def ready_for(task: Task) -> str:
-    """The digest of the environment that the node of a task has, since it runs there or did; empty
-    when that is not known."""
+    """Return the digest of the environment that the task's node has, since the task runs or ran
+    there; empty when that is not known."""
     has_begun = task.status in {TaskStatus.PROCESSING, TaskStatus.COMPLETED}
     return task.bundle.digest if task.bundle is not None and has_begun else ""
 
 
 class Rejections(msgspec.Struct, frozen=True, kw_only=True):
-    """Why tasks that ask for the same were left over."""
+    """Rejections of tasks with one requirement that were not placed."""
 
     counts: dict[str, int]
     """Number of nodes that each filter rejected; each node counts under the first that did."""
@@ -78,15 +78,15 @@ class Rejections(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPlan:
-    """A proposal: it holds only as long as the store agrees when it is committed."""
+    """Proposal of assignments: it takes effect only if the store accepts it at the commit."""
 
     assignments: list[tuple[str, str]] = field(default_factory=list)
-    """Task and node, in the order in which they were placed."""
+    """Pairs of task and node, in the order in which they were placed."""
     unplaced: dict[Requirement, Rejections] = field(default_factory=dict)
     """Requirements that no node had room for, with the reasons, if the caller asked for these;
     tasks beyond the limit or a quota are not included."""
     faults: dict[str, str] = field(default_factory=dict)
-    """Strategies that failed, and how; another was used in their place."""
+    """Strategies that failed, with the error; another one was used in their place."""
     held: dict[Requirement, float] = field(default_factory=dict)
     """Requirements that wait for a node with their environment, and until when; they are not in
     `unplaced`."""
@@ -130,11 +130,12 @@ def plan(
     patience_s: float = 0.0,
     reasons: bool = True,
 ) -> PlacementPlan:
-    """Place at most `limit` tasks. Changes nothing that it is given; the same seed and the same
-    history give the same plan. A strategy that is not known counts as the default. Without a
-    tenancy all projects are alike. For the nodes that have its environment, or are `making` it, a
-    task waits as long as the patience lasts. Without `reasons` it is not said why something was
-    left over, which on a full fleet costs as much as the rest.
+    """Place at most `limit` tasks; the arguments are not changed.
+
+    Equal seeds and histories give equal plans. A strategy that is not known counts as the default.
+    Without a tenancy all projects are alike. A task waits up to `patience_s` for nodes that have
+    its environment or are `making` it. Without `reasons` the plan does not count rejections, which
+    on a full fleet cost as much as the rest.
     """
     drawing = _Drawing(fleet, rules, seed)
     drawing.hold(queue, making or {}, now=now, patience_s=patience_s)
@@ -168,7 +169,7 @@ def plan(
 
 
 class _Drawing:
-    """A plan while it is being made."""
+    """State of a plan while it is being made."""
 
     def __init__(self, fleet: Fleet, rules: PlacementRules, seed: int) -> None:
         self.plan = PlacementPlan()
@@ -184,7 +185,8 @@ class _Drawing:
         self._ready: dict[str, NDArray[np.bool_]] = {}
 
     def hold(self, queue: ProjectQueues, making: Making, *, now: float, patience_s: float) -> None:
-        """Let what needs an environment wait for the nodes that have it, for a while."""
+        """Hold back tasks that need an environment, for the nodes that have it, up to the
+        patience."""
 
         def until(requirement: Requirement, project_id: str) -> float:
             end = (queue.oldest(requirement) or 0.0) + patience_s
@@ -196,7 +198,8 @@ class _Drawing:
         self._held_until = until
 
     def held_until(self, requirement: Requirement, project_id: str) -> float:
-        """Until when such tasks wait for nodes that have their environment; 0 when they do not."""
+        """Return until when such tasks wait for nodes that have their environment; 0 when they do
+        not."""
         if not requirement.bundle:
             return 0.0
         key = requirement, project_id if self._fleet.has_reservations else ""
@@ -206,8 +209,8 @@ class _Drawing:
         return known
 
     def fill(self, requirement: Requirement, wanted: int, project_id: str) -> list[str]:
-        """The nodes for the next tasks of a project that ask for this; fewer than wanted when all
-        are full. Work lies ready at a node only when it could begin at none."""
+        """Return the nodes for the next tasks of a project with this requirement; fewer than wanted
+        when all are full. Executions are queued on a node only when none could start one."""
         # Where no node is kept for anybody, what is found for one project holds for all.
         owner = project_id if self._fleet.has_reservations else ""
         nodes = self._fill(requirement, wanted, owner, ahead=False)
@@ -282,7 +285,7 @@ class _Drawing:
     def _ranked_by(
         self, name: str | None, nodes: NodeColumns, requirement: Requirement
     ) -> Ranking | None:
-        """A strategy's ranking, fit to calculate with; `None` when there is none to be had."""
+        """Return a strategy's ranking, checked for use; `None` when it failed."""
         strategy = self._rules.strategies.get(name) if name is not None else None
         if name is None or strategy is None:
             return None
@@ -295,7 +298,7 @@ class _Drawing:
 
 
 def _usable(score: Floats, step: Floats | float, nodes: int) -> Ranking:
-    """A plug-in's ranking, fit to calculate with; raises `ValueError` for a wrong length."""
+    """Return a plug-in's ranking, checked for use. Raises `ValueError` for a wrong length."""
     score = np.asarray(score, dtype=np.float64)
     if score.shape != (nodes,) or np.shape(step) not in ((), (nodes,)):
         raise ValueError(
@@ -309,7 +312,7 @@ def _usable(score: Floats, step: Floats | float, nodes: int) -> Ranking:
 
 
 def _best(score: Floats, number: int) -> Rows:
-    """The positions of the lowest scores, lowest first; ties in the order of positions."""
+    """Return the positions of the lowest scores, lowest first; ties in the order of positions."""
     if number == 1:
         return np.array([score.argmin()])
     if number >= len(score):
@@ -320,9 +323,10 @@ def _best(score: Floats, number: int) -> Rows:
 
 
 def _promising(score: Floats, number: int) -> Rows | None:
-    """Positions among which the lowest scores are, when few of many are wanted.
+    """Return positions that include those of the lowest scores, when few of many are wanted.
 
-    A sample says how low is low; selecting among all is the dearest step of a large fleet's plan.
+    A sample gives the threshold; selecting among all is the most expensive step of a large fleet's
+    plan.
     """
     stride = len(score) // SAMPLE
     rank = 2 * number * SAMPLE // len(score) + 8
@@ -333,7 +337,7 @@ def _promising(score: Floats, number: int) -> Rows | None:
 
 
 def _lowest(score: Floats, number: int) -> Rows:
-    """The positions of the lowest scores, of equal ones the first, in no order."""
+    """Return the positions of the lowest scores, of equal ones the first, in no order."""
     if number >= len(score):
         return np.arange(len(score))
     threshold = np.partition(score, number - 1)[number - 1]
@@ -343,10 +347,11 @@ def _lowest(score: Floats, number: int) -> Rows:
 
 
 def _spread(levels: list[float], steps: list[float], room: list[int], wanted: int) -> list[int]:
-    """Tasks over nodes: each to the lowest level, which then rises by the node's step.
+    """Distribute tasks over nodes: each goes to the lowest level, which then rises by the node's
+    step.
 
-    The nodes come sorted by level, each with room for at least one; so for `wanted` tasks no
-    more than `wanted` nodes can matter. Returns the position of the node for each task.
+    The nodes come sorted by level, each with room for at least one; so for `wanted` tasks no more
+    than `wanted` nodes can matter. Returns the position of the node for each task.
     """
     if wanted == 1:
         return [0]

@@ -1,7 +1,7 @@
-"""Tasks that wait for a node, each project's in a line of its own.
+"""Queues of tasks that wait for a node, one for each project.
 
-So a project's backlog costs the others nothing: whose turn it is says the tenancy, and which of
-its tasks comes first says the project's own queue.
+So the backlog of one project costs the others nothing: the tenancy decides which project is next,
+and the project's own queue which of its tasks is next.
 """
 
 from collections.abc import Collection, Iterator
@@ -12,7 +12,7 @@ from crawlfleet.model.task import Requirement
 
 
 class ProjectQueues:
-    """The queues of all projects that have tasks ready."""
+    """Queues of all projects with ready tasks."""
 
     def __init__(self) -> None:
         self._lines: dict[str, ReadyQueue] = {}
@@ -26,7 +26,7 @@ class ProjectQueues:
         return task_id in self._homes
 
     def __iter__(self) -> Iterator[tuple[str, ReadyQueue]]:
-        """The projects that have something ready, each with its queue."""
+        """Iterate over the projects with ready tasks, each with its queue."""
         return iter(self._lines.items())
 
     def add(
@@ -40,7 +40,8 @@ class ProjectQueues:
         project_id: str = DEFAULT_PROJECT,
         deadline: float | None = None,
     ) -> None:
-        """Let a task wait; one that waits already is placed anew (its priority may differ)."""
+        """Add a ready task; one that is in the queue already is placed anew (its priority may
+        differ)."""
         self._homes.pop(task_id, None)
         line = self._lines.get(project_id)
         if line is None:
@@ -56,7 +57,7 @@ class ProjectQueues:
         self._homes[task_id] = line
 
     def discard(self, task_id: str) -> None:
-        """The task does not wait any more: placed, cancelled, or never here."""
+        """Remove a task that was placed or cancelled; ignored when it is not in the queue."""
         line = self._homes.pop(task_id, None)
         if line is None:
             return
@@ -91,7 +92,8 @@ class ProjectQueues:
         return sum(line.waiting_for(requirement) for line in self._lines.values())
 
     def oldest(self, requirement: Requirement) -> float | None:
-        """When the oldest of those was made that are first in a project's line for this."""
+        """Return the creation time of the oldest task that is first in a project's queue for this
+        requirement."""
         made = (line.oldest(requirement) for line in self._lines.values())
         return min((at for at in made if at is not None), default=None)
 
@@ -106,7 +108,7 @@ class ProjectQueues:
         return min(found, default=(0.0, None))[1]
 
     def longest_ready(self) -> float | None:
-        """When the task was made that has been ready for the longest time."""
+        """Return the creation time of the task that has been ready for the longest time."""
         for task_id, line in self._homes.items():
             return line.made_at(task_id)
         return None

@@ -25,7 +25,8 @@ GARBAGE: Final = 64
 """Limit of removed tasks that stay in a lane beyond the number of its waiting tasks."""
 
 Entry = tuple[float, str, int]
-"""Rank, task id, and the number of the addition, which tells a task from its earlier self."""
+"""Rank, task id, and the number of the addition, which distinguishes a task from earlier additions
+of it."""
 
 
 class _Turns:
@@ -39,7 +40,7 @@ class _Turns:
 
 
 class Band:
-    """The categories of a band, and how many tasks wait in all of them."""
+    """Categories of a band, and the number of waiting tasks in all of them."""
 
     __slots__ = ("categories", "waiting")
 
@@ -48,7 +49,7 @@ class Band:
         self.waiting = 0
 
     def enter(self, category: str) -> None:
-        """One more task; a category that comes (back) later starts level with the others."""
+        """Add a task; a category that comes (back) later starts level with the others."""
         own = self.categories.setdefault(category, _Turns())
         if not own.waiting:
             others = (each.served for each in self.categories.values() if each.waiting)
@@ -57,7 +58,7 @@ class Band:
         self.waiting += 1
 
     def leave(self, category: str) -> None:
-        """One task less: its category was served."""
+        """Remove a task, and count its category as served."""
         own = self.categories[category]
         own.served += 1
         own.waiting -= 1
@@ -67,8 +68,8 @@ class Band:
 class QueueLane:
     """Tasks of one band, requirement and category, by rank.
 
-    `front` is sorted: what has been looked at. The rest is a heap. Removed tasks stay until they
-    are met, or until they outnumber the others.
+    `front` is the sorted part that was looked at, and the rest is a heap. Removed tasks stay until
+    they reach the front, or until they outnumber the others.
     """
 
     __slots__ = ("front", "live", "rest")
@@ -86,7 +87,7 @@ class QueueLane:
             heapq.heappush(self.rest, entry)
 
     def first(self, number: int, is_live: Callable[[Entry], bool]) -> list[Entry]:
-        """The first tasks, in order; looks at no more than it must."""
+        """Return the first tasks in order, sorting no more than needed."""
         if len(self.front) + len(self.rest) > self.live:
             self.front = [entry for entry in self.front if is_live(entry)]
         while len(self.front) < number and self.rest:
@@ -96,7 +97,7 @@ class QueueLane:
         return self.front[:number]
 
     def sweep(self, is_live: Callable[[Entry], bool]) -> None:
-        """Throw removed tasks away when they are more than those that wait."""
+        """Delete removed tasks when they outnumber the waiting ones."""
         if len(self.front) + len(self.rest) > 2 * self.live + GARBAGE:
             self.front = [entry for entry in self.front if is_live(entry)]
             self.rest = [entry for entry in self.rest if is_live(entry)]
@@ -104,7 +105,7 @@ class QueueLane:
 
 
 class Backlog:
-    """All tasks that ask for the same."""
+    """Tasks with one requirement."""
 
     __slots__ = ("bands", "key", "live", "order", "requirement")
 
@@ -113,11 +114,11 @@ class Backlog:
         self.key = key
         self.bands: dict[int, dict[str, QueueLane]] = {}
         self.order: list[int] = []
-        """The bands that have tasks, sorted."""
+        """Sorted numbers of the bands that have tasks."""
         self.live = 0
 
     def lane(self, band: int, category: str) -> QueueLane:
-        """The lane for such tasks, made when it is missing."""
+        """Return the lane of a band and category; it is created when it is missing."""
         lanes = self.bands.get(band)
         if lanes is None:
             lanes = self.bands[band] = {}
@@ -144,7 +145,7 @@ it."""
 
 
 class _Waiting(NamedTuple):
-    """A task in the queue, and where it stands."""
+    """Task in the queue, with its position."""
 
     addition: int
     backlog: Backlog
@@ -156,7 +157,7 @@ class _Waiting(NamedTuple):
 
 
 class _Portion(NamedTuple):
-    """A stretch of a lane that one round of a band offers."""
+    """Part of a lane that one round of a band offers."""
 
     lane: QueueLane
     start: int
@@ -166,7 +167,8 @@ class _Portion(NamedTuple):
 
 
 class TaskGroup:
-    """Tasks of one band that ask for the same: as many of the first as wanted may be taken."""
+    """Group of tasks of one band with equal requirement; the caller takes as many of the first as
+    it wants."""
 
     __slots__ = ("_is_live", "_portions", "key", "requirement", "size")
 
@@ -178,14 +180,15 @@ class TaskGroup:
     ) -> None:
         self.requirement = backlog.requirement
         self.key = backlog.key
-        """Put into `closed` of `ReadyQueue.groups`, it ends all groups of this requirement."""
+        """Key that, put into `closed` of `ReadyQueue.groups`, ends all groups of this
+        requirement."""
         self.size = sum(portion.stop - portion.start for portion in portions)
         self._portions = portions
         self._is_live = is_live
 
     def take(self, number: int, *, beyond: int = 0) -> list[str]:
-        """The ids of the first tasks beyond so many, in order; the queue keeps them until they are
-        discarded."""
+        """Return the ids of the first tasks after `beyond` others, in order; the queue keeps them
+        until they are discarded."""
         until = beyond + number
         if len(self._portions) == 1:
             lane, start, stop, _ = self._portions[0]
@@ -200,7 +203,7 @@ class TaskGroup:
 
 
 class ReadyQueue:
-    """Tasks of a project that wait for a node, in the order in which they should be placed."""
+    """Ready tasks of one project, in the order in which they should be placed."""
 
     def __init__(self, project_id: str = "") -> None:
         self.project_id = project_id
@@ -226,7 +229,8 @@ class ReadyQueue:
         category: str = "",
         deadline: float | None = None,
     ) -> None:
-        """Let a task wait; one that waits already is placed anew (its priority may differ)."""
+        """Add a ready task; one that is in the queue already is placed anew (its priority may
+        differ)."""
         self.discard(task_id)
         backlog = self._backlogs.get(requirement)
         self._additions += 1
@@ -246,7 +250,7 @@ class ReadyQueue:
         )
 
     def discard(self, task_id: str) -> None:
-        """The task does not wait any more: placed, cancelled, or never here."""
+        """Remove a task that was placed or cancelled; ignored when it is not in the queue."""
         task = self._tasks.pop(task_id, None)
         if task is None:
             return
@@ -274,12 +278,12 @@ class ReadyQueue:
         return backlog.live if backlog else 0
 
     def oldest(self, requirement: Requirement) -> float | None:
-        """When the first task in line for this was made."""
+        """Return the creation time of the first task with this requirement."""
         first = self.first(requirement)
         return None if first is None else self._tasks[first].created_at
 
     def first(self, requirement: Requirement) -> str | None:
-        """The task that is first in line for this."""
+        """Return the first task with this requirement."""
         backlog = self._backlogs.get(requirement)
         if backlog is None:
             return None
@@ -287,7 +291,7 @@ class ReadyQueue:
         return min(lane.first(1, self._is_live)[0] for lane in lanes)[1]
 
     def made_at(self, task_id: str) -> float:
-        """When a task that waits here was made."""
+        """Return the creation time of a task in the queue."""
         return self._tasks[task_id].created_at
 
     def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[TaskGroup]:
@@ -367,7 +371,7 @@ class ReadyQueue:
     def _by_requirement(
         self, portions: list[tuple[Backlog, _Portion]], closed: set[int]
     ) -> Iterator[TaskGroup]:
-        """The groups of a round: the category that was served least goes first."""
+        """Yield the groups of a round; the category that was served least goes first."""
         portions.sort(key=lambda pair: pair[0].key)
         groups = []
         for _, pairs in groupby(portions, key=lambda pair: pair[0].key):
@@ -387,7 +391,7 @@ class ReadyQueue:
         return task is not None and task.addition == entry[2]
 
     def _rank_anew(self, ageing_s: float) -> None:
-        """Order everything by another ageing."""
+        """Order all tasks by another ageing."""
         tasks, self._tasks = self._tasks, {}
         self._backlogs.clear()
         self._bands.clear()

@@ -47,7 +47,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuotaRefusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A quota that keeps a task from its project: what is used, what more it needs, the limit."""
+    """Quota that refuses a task of a project: the present use, the need, and the limit."""
 
     quota: Quota
     use: float
@@ -83,9 +83,10 @@ def room_for(allowance: Allowance, use: Use, demand: Resources, task_type: str =
 
 
 def spent(allowance: Allowance, use: Use, task_type: str) -> Iterator[QuotaRefusal]:
-    """The quotas that are used up whatever runs: until midnight, or until something is removed.
+    """Yield the quotas that are used up whatever runs: until midnight, or until something is
+    deleted.
 
-    What a task will fetch and leave behind nobody knows beforehand: one may begin as long as
+    The pages and storage of a task are not known beforehand, so a task may start as long as
     anything is left.
     """
     if allowance.storage_mb is not None and use.storage_mb >= allowance.storage_mb:
@@ -102,7 +103,8 @@ def _spent(quota: Quota, use: Use, limit: float) -> QuotaRefusal:
 def holds(
     allowance: Allowance, use: Use, demand: Resources, *, tasks: int = 1, task_type: str = ""
 ) -> Iterator[QuotaRefusal]:
-    """The quotas that keep so many tasks with such a demand from being given to nodes now."""
+    """Yield the quotas that keep this number of tasks with such a demand from being assigned
+    now."""
     yield from spent(allowance, use, task_type)
     needs = _needs(demand, tasks)
     for quota, needed in needs.items():

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 EARTH_RADIUS_KM: Final = 6371.0088
 FARTHEST_KM: Final = 20_038.0
-"""Farther than anything on Earth: where a place is that we do not know."""
+"""Distance of a place that is not known: farther than anything on Earth."""
 
 # Middles of countries in whole degrees (latitude, longitude), by continent.
 _COUNTRIES: Final = {
@@ -110,7 +110,7 @@ _CLOUDS: Final = """
 
 
 class GeoPlace(NamedTuple):
-    """A point on the map, and the areas it is or lies in, the smallest first."""
+    """Point on the map, and the areas that it is or lies in, the smallest first."""
 
     latitude: float
     longitude: float
@@ -149,7 +149,7 @@ def distance_km(region: str | None, target: str | None) -> float:
 
 
 def haversine_km(a: GeoPlace, b: GeoPlace) -> float:
-    """The way between two points along the surface of the Earth."""
+    """Return the distance of two points along the surface of the Earth, in km."""
     north = radians(b.latitude - a.latitude)
     east = radians(b.longitude - a.longitude)
     height = sin(north / 2) ** 2

@@ -15,7 +15,7 @@ class PlacementRules:
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     filters: Mapping[str, UserFilter] = field(default_factory=dict)
     ageing_s: float = 600.0
-    """Waiting so long is worth one step of priority; zero or less means no ageing."""
+    """Seconds of waiting that are worth one step of priority; zero or less means no ageing."""
 
 
 def default_rules(
@@ -25,7 +25,7 @@ def default_rules(
     filters: Mapping[str, UserFilter] | None = None,
     ageing_s: float = 600.0,
 ) -> PlacementRules:
-    """The built-in strategies with those of plug-ins beside them; a plug-in may replace one."""
+    """Return the built-in strategies together with those of plug-ins; a plug-in may replace one."""
     return PlacementRules(
         default_strategy=default_strategy,
         strategies={**BUILT_IN, **(strategies or {})},

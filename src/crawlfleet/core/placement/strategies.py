@@ -17,7 +17,7 @@ from crawlfleet.core.placement.regions import distance_km
 from crawlfleet.model.task import Requirement
 
 TIER: Final = 1000.0
-"""More than any load: a difference of one tier is never outweighed by load."""
+"""Score of one tier, more than any load, so that load never outweighs a tier."""
 DONE_BEFORE: Final = 0.5
 """Score of experience with a feature; being able to handle it scores one."""
 
@@ -26,48 +26,49 @@ class Ranking(NamedTuple):
     """Result of a strategy: scores and steps of the candidates, in their order."""
 
     score: Floats
-    """The lower the better; NaN and infinity come last."""
+    """Score of each candidate, the lower the better; NaN and infinity come last."""
     step: Floats | float = 0.0
     """Amount by which a node's score rises with each task that it takes. Zero or less fills the
     best node up before the next is used."""
 
 
 Strategy = Callable[[NodeColumns, Requirement, int], Ranking]
-"""Called with the candidates, what the tasks ask for, and a seed for whoever needs chance."""
+"""Function of the candidates, the requirement of the tasks, and a seed for random choices."""
 
 
 def least_loaded(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """The node that would be least loaded with the task: as measured or as reserved."""
+    """Prefer the node that would be least loaded with the task: as measured or as reserved."""
     step = nodes.share_of(requirement.demand)
     return Ranking(np.maximum(nodes.load, nodes.share) + step, step)
 
 
 def least_tasks(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """The node with the fewest executions; ties by load."""
+    """Prefer the node with the fewest executions; ties by load."""
     load = least_loaded(nodes, requirement, seed)
     return Ranking(nodes.active * TIER + load.score, load.step + TIER)
 
 
 def round_robin(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """The node that has waited longest for work."""
+    """Prefer the node that has waited longest for work."""
     turn = nodes.turn
     everyone_else_first = float(turn.max() - turn.min()) + 1.0
     return Ranking(turn, everyone_else_first)
 
 
 def weighted(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """Executions in proportion to the nodes' weights (label `weight`, else CPU cores)."""
+    """Spread executions in proportion to the nodes' weights (label `weight`, else CPU cores)."""
     step = 1.0 / nodes.weight
     return Ranking((nodes.active + 1.0) * step, step)
 
 
 def random(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """Any node; each is drawn once before one is drawn again."""
+    """Draw any node; each is drawn once before one is drawn again."""
     return Ranking(np.random.default_rng(seed).random(len(nodes)), 1.0)
 
 
 def geo_location(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """The node nearest to the task's region; ties, and all when it has none, by load."""
+    """Prefer the node nearest to the task's region; ties, and all nodes when it has none, by
+    load."""
     target = requirement.target_region
     load = least_loaded(nodes, requirement, seed)
     if target is None:
@@ -79,7 +80,8 @@ def geo_location(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ran
 
 
 def content_based(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """The node that can do, and has done, most of what the content asks for; ties by load."""
+    """Prefer the node that can handle, and has handled, most features of the content; ties by
+    load."""
     features = requirement.content_features
     load = least_loaded(nodes, requirement, seed)
     if not features:
@@ -91,7 +93,8 @@ def content_based(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ra
 
 
 def bin_pack(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ranking:
-    """The node that is fullest with the task, filled up first, so that others stay empty."""
+    """Prefer the node that is fullest with the task, and fill it up first, so that others stay
+    empty."""
     return Ranking(-(nodes.share + nodes.share_of(requirement.demand)), 0.0)
 
 

@@ -20,7 +20,7 @@ from crawlfleet.model.usage import DAY_S, UsageHour
 
 
 class Tenant:
-    """A project as placement sees it."""
+    """Usage and turn of one project, for placement."""
 
     __slots__ = ("allowance", "day", "id", "pages", "running", "served", "storage_bytes", "units")
 
@@ -29,12 +29,12 @@ class Tenant:
         self.allowance: Allowance = NO_LIMITS
         self.running = 0
         self.units = [0.0] * len(RESOURCE_NAMES)
-        """Reserved by its live leases: whole millionths of each resource."""
+        """Amounts reserved by the project's live leases: whole millionths of each resource."""
         self.served = 0.0
         """Tasks given to the project so far, divided by its weight; on a clock that all projects
         share."""
         self.day = 0
-        """Since 1970, by UTC: the one that `pages` are of."""
+        """Day that `pages` belongs to, in days since 1970 by UTC."""
         self.pages = 0
         self.storage_bytes = 0
 
@@ -50,7 +50,7 @@ class Tenant:
         )
 
     def spend(self, row: UsageHour) -> None:
-        """More was used."""
+        """Add the usage of a commit."""
         day = int(row.at // DAY_S)
         if day > self.day:
             self.begin_day(day)
@@ -92,7 +92,7 @@ class Tenant:
 
 
 class Tenancy:
-    """The book of all projects."""
+    """Usage and turns of all projects."""
 
     def __init__(self) -> None:
         self._tenants: dict[str, Tenant] = {}
@@ -102,13 +102,14 @@ class Tenancy:
         """Number of times that usage of a project has grown."""
 
     def put(self, project: Project) -> bool:
-        """Take over what a project may have; whether other nodes are kept for it now."""
+        """Record a project's quotas and share; return whether other nodes are reserved for it
+        now."""
         tenant = self.tenant(project.id)
         before, tenant.allowance = tenant.allowance, project.allowance
         return before.nodes != project.allowance.nodes
 
     def tenant(self, project_id: str) -> Tenant:
-        """The project's page in the book; a new one when it has none."""
+        """Return the record of a project; a new one when it has none."""
         tenant = self._tenants.get(project_id)
         if tenant is None:
             tenant = self._tenants[project_id] = Tenant(project_id)
@@ -127,22 +128,22 @@ class Tenancy:
         self.tenant(project_id).book(amount, -times)
 
     def spend(self, rows: Iterable[UsageHour]) -> None:
-        """Projects have used more."""
+        """Add the usage of projects in a commit."""
         for row in rows:
             self.spendings += 1
             self.tenant(row.project_id).spend(row)
 
     def begin_day(self, day: int) -> bool:
-        """Let what was spent on earlier days count no more; whether something was."""
+        """Reset the usage of earlier days; return whether there was any."""
         begun = [tenant.begin_day(day) for tenant in self._tenants.values()]
         return any(begun)
 
     def busy(self) -> list[str]:
-        """The projects that have something running."""
+        """Return the projects that have running executions."""
         return [tenant.id for tenant in self._tenants.values() if tenant.running]
 
     def reservations(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
-        """The labels of the nodes that are for one project alone, by project."""
+        """Return the labels of the nodes that are reserved for one project, by project."""
         return {
             tenant.id: tuple(sorted(tenant.allowance.nodes.items()))
             for tenant in self._tenants.values()
@@ -151,8 +152,8 @@ class Tenancy:
 
 
 def dominant_share(units: Sequence[float], totals: Sequence[float]) -> float:
-    """The largest part of a resource that amounts come to; what the fleet has none of is left
-    out."""
+    """Return the largest share of a resource among the amounts; resources that the fleet does not
+    have are left out."""
     return max(
         (used / total for used, total in zip(units, totals, strict=True) if total > 0),
         default=0.0,

@@ -17,10 +17,10 @@ from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
 
 MOST_ASKED: Final = 4
-"""Nodes that are asked at once to make one environment."""
+"""Limit of nodes that make the same environment at once."""
 
 Making = Mapping[str, Collection[str]]
-"""The nodes that were asked to make environments and may still be at it, by digest."""
+"""Nodes that were asked to make environments and may still be making them, by digest."""
 
 
 def hopeful(
@@ -31,8 +31,8 @@ def hopeful(
     *,
     project_id: str = "",
 ) -> list[str]:
-    """The nodes that have the environment, or make it now, and could take the task if they had
-    room."""
+    """Return the nodes that have the environment, or make it now, and could take the task if they
+    had room."""
     if not requirement.bundle:
         return []
     digest = requirement.bundle
