@@ -1,19 +1,19 @@
-"""When a host may be asked for the next page: one clock for each.
+"""Clock of a host: decides when the next request to it may start.
 
 Every request uses a slot of its host's clock: pages, retries, redirects and robots.txt alike. The
-delay counts from start to start. What can make it longer, each bounded by `max_delay_s`:
+delay counts from start to start. Three things make it longer, each bounded by `max_delay_s`:
 
 - robots.txt's Crawl-delay;
-- slow answers (`adaptive`): twice what the smoothed latency is above half a second;
+- slow answers (`adaptive`): twice the part of the smoothed latency above half a second;
 - 429 and 503 (`adaptive`): doubled with each, and a tenth less after each page.
 
-Only a page makes the delay shorter again (`served`). What else comes back may be a wall, and walls
-answer quickly, with whatever status they like: 403, 402, 451, a challenge with a 200, a 404 that
-hides one, a redirect to a captcha. They can make us slower and never quicker.
+Only a page makes the delay shorter again (`served`). Any other answer may be a wall, and walls
+answer quickly, with any status: 403, 402, 451, a challenge with a 200, a 404 that hides one, a
+redirect to a captcha. They can make us slower and never quicker.
 
-Beside it there are pauses: Retry-After, obeyed up to a day; and failures in a row, each of which
-doubles the pause, until the host is given up for a while. Answers to requests that were under way
-when a pause began do not count again: sixteen failures at once are one.
+There are also pauses: Retry-After, obeyed up to a day; and failures in a row, each of which doubles
+the pause, until the host is given up for a while. Answers to requests that were under way when a
+pause began do not count again: sixteen failures at once are one.
 """
 
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ from crawlfleet.model.crawl.frontier import HostState
 from crawlfleet.model.crawl.parameters import Outcome, Politeness
 
 LONGEST_RETRY_AFTER_S: Final = 86_400.0
-"""A site that asks for more gets this, and the pause says so."""
+"""Longest pause that a site can ask for; a longer one is cut, and the pause says so."""
 
 GIVE_UP_AFTER: Final = 8
 """Failures in a row after which a host is left alone for a while."""
@@ -46,16 +46,18 @@ _UNREACHABLE: Final = frozenset(
     {Outcome.DNS, Outcome.CONNECT, Outcome.TLS, Outcome.TIMEOUT, Outcome.BAD_RESPONSE}
 )
 _UNASKED: Final = frozenset({Outcome.ROBOTS, Outcome.REFUSED})
-"""Outcomes for which the host was not spoken to."""
+"""Outcomes of requests that never reached the host."""
 _OVERLOADED: Final = frozenset({429, 503})
 _SERVED: Final = frozenset({Outcome.OK, Outcome.NOT_MODIFIED})
-"""A 304 counts as the page: only who has it knows that it has not changed."""
+"""Outcomes of requests that the site served. A 304 counts as the page: only a server that has the
+page knows that it has not changed."""
 _NOT_YET: Final = 202
-"""Accepted, and no page yet: some walls say so while they look at a visitor."""
+"""Status "accepted": some walls send it while they check a visitor, so it does not count as a
+page."""
 
 
 class HostPause(NamedTuple):
-    """A host is left alone until then, beyond its usual delay."""
+    """Pause of a host beyond its usual delay."""
 
     until: float
     reason: str
@@ -82,8 +84,8 @@ def share_of(politeness: Politeness, hosts: int | None, workers: int) -> HostSha
 
 
 class HostClock:
-    """The clock of one host. It has one owner, and changes in place: a slot must cost about as
-    much as a look at it."""
+    """Clock of one host. It has one owner, and changes in place, since it is used for every
+    request."""
 
     __slots__ = (
         "_began",
@@ -105,15 +107,16 @@ class HostClock:
         self._latency = 0.0
         self._penalty = 0.0
         self._began = 0.0
-        """When the last pause began; what started before has no more to say."""
+        """Start of the last pause; requests that started earlier do not change the clock any
+        more."""
         self._sent_at = 0.0
         self.concurrency = politeness.concurrency
-        """Requests that may be under way at once, as far as this owner's part goes."""
+        """Limit of requests under way at once, for this owner's part."""
         self.in_flight = 0
         self.next_at = 0.0
         self.failures = 0
         self.delay_s = self._floor
-        """Between two starts, now."""
+        """Present delay between two starts, in seconds."""
         if state is not None:
             self.next_at = state.next_at
             self.failures = state.failures
@@ -141,12 +144,12 @@ class HostClock:
         return slots
 
     def release(self, slots: int = 1) -> None:
-        """Give slots back that were not used."""
+        """Return slots that were not used."""
         self.in_flight = max(self.in_flight - slots, 0)
 
     def sent(self, at: float) -> None:
-        """A request went out then, maybe well after it was granted: connecting takes its time.
-        The host counts from what it sees."""
+        """Record that a request was sent at this time, maybe well after it was granted, since
+        connecting takes time. The host counts from the request that it sees."""
         self._sent_at = at
         if self.delay_s > 0.0 and self.next_at < at + self.delay_s:
             self.next_at = at + self.delay_s
@@ -159,8 +162,8 @@ class HostClock:
         retry_after_s: float | None,
         now: float,
     ) -> HostPause | None:
-        """A request has ended so: give its slot back, and learn from it what makes us slower. The
-        pause that begins with it, if any, to be told of."""
+        """Return the slot of a request that has ended, and slow down if its outcome requires it.
+        Returns the pause that begins with it, or `None`."""
         if self.in_flight:
             self.in_flight -= 1
         if outcome is Outcome.OK and not self.failures and not self._politeness.adaptive:
@@ -192,7 +195,8 @@ class HostClock:
         self._settle()
 
     def crawl_delay(self, seconds: float | None) -> str | None:
-        """Take over what robots.txt asks for; what to tell when it asks for more than it gets."""
+        """Apply the Crawl-delay of robots.txt; return a message when it asks for more than is
+        applied."""
         most = max(self._politeness.max_delay_s, self._politeness.delay_s)
         self._floor = max(self._politeness.delay_s, min(seconds or 0.0, most))
         self._settle()

@@ -27,11 +27,11 @@ from crawlfleet.model.wire.politeness import (
 )
 
 ALONE_S: Final = 10.0
-"""A window of an engine that is alone; the longest that there are."""
+"""Length of a window of an engine that is alone; the longest of all windows."""
 SHARED_S: Final = 2.0
-"""The shortest."""
+"""Length of the shortest window, in seconds."""
 AHEAD_S: Final = 5.0
-"""A window that would begin later than this is not promised."""
+"""Seconds ahead up to which a window is granted."""
 QUEUED_S: Final = 5.0
 """Seconds after its last request when a waiting engine loses its turn."""
 LOOK_AGAIN_S: Final = 0.5
@@ -57,7 +57,7 @@ class _No(NamedTuple):
 
 
 def keys_of(ask: LedgerRequest) -> set[str]:
-    """All keys that a message is about."""
+    """Return all keys in a message."""
     keys = {terms.key for want in ask.wants for terms in want.keys}
     return keys | {each.key for each in ask.returns} | {each.key for each in ask.pauses}
 
@@ -94,7 +94,7 @@ def exchange(
 
 
 def paused(entry: LedgerEntry, for_s: float, why: str, now: float) -> LedgerEntry:
-    """The key is left alone for so long, if it is not already for longer."""
+    """Return the entry, paused for this time unless it is already paused for longer."""
     until = now + min(max(for_s, 0.0), LONGEST_PAUSE_S)
     if until <= entry.paused_until:
         return entry
@@ -102,7 +102,7 @@ def paused(entry: LedgerEntry, for_s: float, why: str, now: float) -> LedgerEntr
 
 
 def returned(entry: LedgerEntry, back: Return, name: str, now: float) -> LedgerEntry:
-    """An engine says how far it used its window."""
+    """Return the entry after an engine has returned its window, with the part that it used."""
     if back.started_ago_s is not None:
         entry = _started(entry, now - back.started_ago_s)
     holds = []
@@ -150,7 +150,7 @@ def _grant(
     longest_s: float,
     living: Living,
 ) -> dict[str, Window] | Refused:
-    """Windows for all keys of a want, or why not; `book` is changed either way."""
+    """Return windows for all keys of a request, or the refusal; `book` is changed either way."""
     offers: dict[str, _Offer] = {}
     refused: Refused | None = None
     for terms in want.keys:

@@ -8,7 +8,7 @@ from crawlfleet.core.politeness.host_clock import LONGEST_RETRY_AFTER_S
 from crawlfleet.model.crawl.parameters import Outcome, Politeness
 
 LONGEST_WAIT_S: Final = 3600.0
-"""Between two tries of a URL, unless the site asks for more."""
+"""Longest wait between two tries of a URL, unless the site asks for more."""
 
 _SPREAD: Final = 0.25
 _MAY_PASS: Final = frozenset(
@@ -26,7 +26,7 @@ _LASTING_SERVER_ERRORS: Final = frozenset({501, 505, 506, 508, 510, 511})
 
 
 class RetryUrl(NamedTuple):
-    """Visit it again, not before `due`."""
+    """Decision to visit a URL again, not before `due`."""
 
     due: float
     reason: str
@@ -54,10 +54,10 @@ def decide(
     now: float,
     chance: float,
 ) -> RetryUrl | GiveUpUrl:
-    """The verdict after attempt number `attempt` (from 1); `chance` in [0, 1) is the jitter.
+    """Decide after attempt number `attempt` (from 1); `chance` in [0, 1) is the jitter.
 
-    Waits double from `retry_delay_s`, each a quarter shorter or longer by chance, so that the
-    URLs of a host that came back do not come all at once; never shorter than Retry-After.
+    Waits double from `retry_delay_s`, each a quarter shorter or longer by chance, so that the URLs
+    of a recovered host are not all retried at once; never shorter than Retry-After.
     """
     if not may_pass(outcome, status):
         what = f"{outcome} {status}" if status else f"{outcome}"
@@ -81,8 +81,8 @@ def may_pass(outcome: Outcome, status: int) -> bool:
 
 
 def retry_after_s(value: str | None, now: float) -> float | None:
-    """The seconds that a Retry-After header asks for, as a number or a date; `None` when it does
-    not make sense."""
+    """Return the seconds that a Retry-After header asks for, as a number or a date; `None` when it
+    is not valid."""
     if not value:
         return None
     value = value.strip()

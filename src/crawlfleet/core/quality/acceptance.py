@@ -17,13 +17,13 @@ GONE: Final = (
 
 
 class Held(msgspec.Struct, frozen=True):
-    """Somebody has to decide."""
+    """State of a step that waits for the decision of a person."""
 
     reason: str
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Somebody has, against it."""
+    """State of a step whose items a person has rejected."""
 
     reason: str
 

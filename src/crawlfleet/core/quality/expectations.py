@@ -162,19 +162,19 @@ def _field(wanted: FieldExpectation, field: str) -> Iterator[FieldProblem]:
 
 
 def in_series(expected: Expectations | None, series: str) -> Expectations | None:
-    """The expectations with a series, unless they name one."""
+    """Return the expectations with this series, unless they name one themselves."""
     if expected is None or expected.series is not None:
         return expected
     return msgspec.structs.replace(expected, series=series)
 
 
 def of_schedule(name: str) -> str:
-    """The series of a schedule's tasks."""
+    """Return the series of a schedule's tasks."""
     return f"schedule.{name}"
 
 
 def of_step(workflow: str, step: str, index: int | None = None) -> str:
-    """The series of a workflow's step, or of one of its instances."""
+    """Return the series of a workflow's step, or of one of its instances."""
     name = f"workflow.{workflow}.{step}" + ("" if index is None else f".{index}")
     if len(name) <= LONGEST_SERIES:
         return name

@@ -9,7 +9,7 @@ from crawlfleet.model.quality import Expectations, Profile
 CRAWLERS: Final = frozenset({"web_crawl", "scrapy_spider"})
 """Task types whose results do not contain the items that the master stores."""
 GREATEST: Final = 1e15
-"""Count: more than anybody has fetched, and few enough to be exact."""
+"""Upper bound of a count: no task fetches more, and numbers below it are exact."""
 _PAGES: Final = ("pages_crawled", "fetched")
 _FAILED: Final = ("failed", "errors")
 ELSEWHERE: Final = (
@@ -33,7 +33,8 @@ def errors_in(metrics: Mapping[str, float]) -> float | None:
 
 
 def _figure(metrics: Mapping[str, float], names: Sequence[str]) -> float | None:
-    """The first that there is. They come from nodes: what nobody can have counted tells nothing."""
+    """Return the first of the metrics that exists; `None` for an impossible value, since metrics
+    come from nodes."""
     found = next((metrics[name] for name in names if name in metrics), None)
     return found if found is not None and abs(found) <= GREATEST else None
 
@@ -46,7 +47,7 @@ def holds_items(task_type: str, data: Any) -> bool:
 
 
 def unseen(expected: Expectations, metrics: Mapping[str, float]) -> Profile:
-    """The profile of items that went elsewhere: how many there are may be known all the same."""
+    """Return the profile of items that were written elsewhere; their number may still be known."""
     count = _figure(metrics, ("items",))
     pages, errors = pages_in(metrics), errors_in(metrics)
     if count == 0:

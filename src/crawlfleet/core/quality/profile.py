@@ -1,7 +1,7 @@
-"""Goes through the items of a task once, and keeps a profile of bounded size.
+"""Profile of the items of a task, of bounded size, made in one pass.
 
-It does not matter in which portions they come. A column is looked at as a whole, which costs a
-fraction of looking at each value of each item.
+The items may come in any portions. Each column is processed as a whole, which costs a fraction of
+processing each value of each item.
 """
 
 import math
@@ -28,7 +28,7 @@ _NUMBER: Final = re.compile(
     r"\s*[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?\s*", re.ASCII
 )
 _BEGINS_NUMBERS: Final = frozenset("0123456789+-. \t\n\r\x0b\x0c")
-"""Characters that a text begins with which may be a number."""
+"""Characters with which a text that may be a number begins."""
 _KINDS: Final[Mapping[type, ValueKind]] = {
     str: ValueKind.TEXT,
     int: ValueKind.NUMBER,
@@ -41,7 +41,8 @@ _lines: Final = msgspec.json.Decoder(tuple[str, Any])
 
 
 def items_of_lines(lines: bytes) -> list[tuple[str, Any]]:
-    """Kinds and fields of items as a crawl's output keeps them; raises `msgspec.DecodeError`."""
+    """Return kinds and fields of items from the lines of a crawl's output. Raises
+    `msgspec.DecodeError`."""
     return _lines.decode_lines(lines)
 
 
@@ -63,7 +64,7 @@ def items_of_result(data: Any) -> list[tuple[str, Any]]:
 
 
 class Fold:
-    """Takes items, in portions."""
+    """Builder of a profile, which takes the items in portions."""
 
     def __init__(self, expectations: Expectations) -> None:
         self._kind = expectations.kind
@@ -76,7 +77,7 @@ class Fold:
         self._items = 0
 
     def take(self, items: Iterable[tuple[str, Any]]) -> None:
-        """Some items, with their kinds."""
+        """Add items, with their kinds."""
         wanted = [fields for kind, fields in items if self._kind in (None, kind)]
         self._items += len(wanted)
         rows = [fields for fields in wanted if isinstance(fields, dict)]
@@ -91,7 +92,7 @@ class Fold:
             column.take(values)
 
     def _meet(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Know the fields that there are, as many as are measured."""
+        """Add columns for new fields, up to the limit of measured fields."""
         if len(self._columns) >= MOST_FIELDS:
             return
         met: dict[str, None] = {}
@@ -109,7 +110,7 @@ class Fold:
 
 
 class _Column:
-    """One field of all items."""
+    """Values of one field over all items."""
 
     def __init__(self, expected: FieldExpectation | None) -> None:
         self._present = self._filled = 0
@@ -165,7 +166,7 @@ class _Column:
 
 
 class _Fitting:
-    """Test whether a value of a field is as expected."""
+    """Test of a field's values against its expectation."""
 
     def __init__(self, expected: FieldExpectation) -> None:
         self._type = expected.type
@@ -176,7 +177,7 @@ class _Fitting:
 
     @classmethod
     def of(cls, expected: FieldExpectation) -> "_Fitting | None":
-        """`None` when nothing is expected of each value."""
+        """Return the test for an expectation; `None` when nothing is expected of each value."""
         each = (expected.type, expected.pattern, expected.min, expected.max)
         return cls(expected) if any(one is not None for one in each) else None
 
@@ -195,7 +196,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def number_in(value: Any) -> float | None:
-    """The number that a value is, or that its text is."""
+    """Return the number that a value is, or that its text is; `None` for other values."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and not _NUMBER.fullmatch(value):

@@ -23,7 +23,7 @@ from crawlfleet.model.quality import (
 from crawlfleet.model.task import ErrorClass, Task, TaskError, TaskStatus
 
 NO_SERIES: Final = "-"
-"""The series of all tasks that are compared with nothing."""
+"""Series of all tasks that are not compared with others."""
 LONGEST_WORDS: Final = 1_500
 NOT_AS_EXPECTED: Final = "its items are not as expected"
 
@@ -58,7 +58,7 @@ class QualityRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> TaskError:
-        """Why it has failed."""
+        """Error of the task, when it fails because of its items."""
         return TaskError(
             error_class=ErrorClass.ERROR,
             message=f"{NOT_AS_EXPECTED}: {told(self.judgement)}",
@@ -92,7 +92,8 @@ def in_result(judged: QualityRecord) -> QualitySummary:
 
 
 def signed(change: Change, judged: QualityRecord, *, now: float) -> Change:
-    """The change that ends a task, with what is kept of its items and who should be told."""
+    """Return the change that ends a task, extended by its measured run and, for bad items, an
+    event."""
     (task,) = change.tasks
     bad = not judged.judgement.is_good
     held = bad and judged.on_drift is OnDrift.HOLD
@@ -142,7 +143,7 @@ def decided(
 
 
 def undecidable(run: MeasuredRun) -> str:
-    """Why nobody can decide about a run (any more); nothing when they can."""
+    """Return why nobody can decide about a run (any more); empty when a decision is possible."""
     if run.verdict is Verdict.OK:
         return f"{run.task_id} is as expected: there is nothing to decide"
     if run.decision in (Decision.ACCEPTED, Decision.REJECTED):

@@ -19,17 +19,18 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 KEPT: Final = 128
-"""Numbers that are written down, to compare later runs with."""
+"""Limit of the numbers that are stored, for comparison with later runs."""
 COUNTED: Final = 2_048
-"""Numbers that are looked at while values come in."""
+"""Limit of the numbers that are kept while values come in."""
 SURE: Final = 3.0
-"""Standard errors: an estimate is further off in one of a thousand cases."""
+"""Number of standard errors in a reported error: an estimate is further off in one of a thousand
+cases."""
 _RANGE: Final = 2**64
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 def number_of(value: Any) -> int:
-    """The number of a value of an item."""
+    """Return the hash of a value of an item."""
     if isinstance(value, str):
         return xxh3_64_intdigest(value.encode("utf-8", "replace"))
     if isinstance(value, float) and value.is_integer():
@@ -38,7 +39,7 @@ def number_of(value: Any) -> int:
 
 
 class Sketch:
-    """Takes values, in any order and however often."""
+    """Sketch that takes values in any order and any number of times."""
 
     __slots__ = ("_below", "_numbers")
 
@@ -79,7 +80,7 @@ class Sketch:
 
 
 def read(text: str) -> list[int]:
-    """The numbers that a sketch keeps, in order; none for what is no sketch."""
+    """Return the numbers in the text of a sketch, in order; empty for an invalid text."""
     try:
         packed = base64.b64decode(text)
         return [*struct.unpack(f">{len(packed) // 8}Q", packed)]

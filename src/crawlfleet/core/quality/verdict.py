@@ -34,9 +34,9 @@ from crawlfleet.model.quality import (
 
 EARLIER_FROM: Final = 8
 EARLIER_TO: Final = 14
-"""The good runs of longer ago, counted back from the newest, that a run is compared with, too."""
+"""Number of good runs, counted back from the newest, at which the runs of longer ago end."""
 _SLACK: Final = 1e-9
-"""Shares are divisions: 0.95 of 20 must not fail for the last bit of it."""
+"""Tolerance of shares for rounding errors: 0.95 of 20 must not fail by the last bit."""
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +201,7 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
 
 
 def _of_slow_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]:
-    """Beside runs of longer ago, as far as there are any with the figure."""
+    """Yield the checks against runs of longer ago, for the figures that these have."""
     if not base.earlier:
         return
     when = f" {EARLIER_FROM} to {EARLIER_TO} runs ago"
@@ -222,7 +222,8 @@ def _beside(
     *,
     when: str = "",
 ) -> Iterator[Check]:
-    """The figures of a run beside the medians of others, of which it takes `least`."""
+    """Yield the checks of a run's figures against the medians of earlier runs; it takes at least
+    `least` of them."""
     are = "were" if when else "are"
 
     def usual(figure: Callable[[Profile], float | None]) -> float | None:
@@ -370,7 +371,7 @@ def _within(
     shown: Callable[[float | None], str] = _number,
     unit: str = "",
 ) -> Check:
-    """One figure, which may be off by `doubt`, against its bounds."""
+    """Return the check of one figure, which may be off by `doubt`, against its bounds."""
     bounds = [f"at least {shown(low)}"] if low is not None else []
     bounds += [f"at most {shown(high)}"] if high is not None else []
     bound = " and ".join(bounds) or "anything"

@@ -1,9 +1,10 @@
-"""When a target is taken for down, and when it is tried again: a circuit breaker for each.
+"""Circuit breakers: decide when a target counts as down, and when it is tried again.
 
-A target is a site that tasks of a project depend on. Failures in a row that speak against it, by
-several tasks, open its breaker: what is for it waits, and costs its tasks no attempt. After a pause
-one task is let through. If that fails in the same way the pause is doubled; any success closes the
-breaker, and so do a few that end in a way that tells nothing.
+A target is a site that tasks of a project depend on. Failures in a row that indicate an outage, by
+several tasks, open its breaker: tasks for the target then wait, at no cost in attempts. After a
+pause one task is let through as a probe. If the probe fails in the same way, the pause is doubled;
+any success closes the breaker, and so do a few probes that end without showing whether the target
+is up.
 """
 
 from typing import Final
@@ -29,7 +30,7 @@ def failed(
     *,
     now: float,
 ) -> Breaker:
-    """The breaker after a task failed in a way that speaks against its target."""
+    """Return the breaker after a failure that indicates that its target is down."""
     if before is None or (
         before.state is BreakerState.CLOSED and now - before.failed_at > rules.window_s
     ):
@@ -74,22 +75,22 @@ def may_probe(breaker: Breaker, now: float) -> bool:
 
 
 def probing(breaker: Breaker, task_id: str, *, now: float) -> Breaker:
-    """The breaker once this task was let through."""
+    """Return the breaker after this task was let through as a probe."""
     return msgspec.structs.replace(
         breaker, state=BreakerState.PROBING, probe=task_id, retry_at=now + breaker.pause_s
     )
 
 
 def unanswered(breaker: Breaker, *, now: float) -> Breaker:
-    """The breaker when the task that was let through took no time of the target's: it was
-    cancelled or given back, or vanished with its node. The next may go at once."""
+    """Return the breaker after a probe that never reached the target: its task was cancelled or
+    returned, or was lost with its node. The next probe may start at once."""
     return msgspec.structs.replace(breaker, state=BreakerState.OPEN, retry_at=now, probe=None)
 
 
 def ended_otherwise(breaker: Breaker, rules: BreakerSettings, *, now: float) -> Breaker | None:
-    """The breaker when the task that was let through failed in a way that does not speak against
-    the target: it is asked again after the first pause. `None` when that happened a few times in a
-    row: then tasks go on, so that what has nothing to do with the target does not hold them up."""
+    """Return the breaker after a probe that failed without indicating an outage: the next probe
+    starts after the first pause. `None` after a few such probes in a row: then the breaker closes,
+    so that other errors do not hold up the tasks."""
     if breaker.unclear + 1 >= MOST_UNCLEAR:
         return None
     return msgspec.structs.replace(
@@ -103,7 +104,7 @@ def ended_otherwise(breaker: Breaker, rules: BreakerSettings, *, now: float) -> 
 
 
 def idle_from(breaker: Breaker, rules: BreakerSettings) -> float:
-    """When nothing is known of the target any more, if no task fails or waits before."""
+    """Return when a breaker can be forgotten, if no task fails or waits before."""
     return breaker.failed_at + max(rules.window_s, rules.max_pause_s)
 
 
@@ -141,7 +142,7 @@ def closed_event(project_id: str | None, target: str, now: float, cause: str) ->
 
 
 def in_words(breaker: Breaker, now: float) -> str:
-    """Why a task waits, in a sentence."""
+    """Return the reason why a task waits, as a sentence."""
     then = "one task was let through to see"
     if breaker.state is BreakerState.OPEN:
         wait_s = max(breaker.retry_at - now, 0.0)

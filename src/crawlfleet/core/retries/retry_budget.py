@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 SLOTS: Final = 20
-"""Into so many parts a window is divided: so exact is the moment at which something leaves it."""
+"""Number of slots of a window; attempts leave the window slot by slot."""
 
 
 class BudgetRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class RetryBudget:
         self.firsts += times
 
     def count_retry(self, now: float) -> None:
-        """A retry goes its way."""
+        """Count a retry."""
         self._slot(now).retries += 1
         self.retries += 1
 
@@ -85,7 +85,7 @@ class RetryBudget:
         return slots[-1]
 
     def _pass(self, now: float) -> None:
-        """Let go of what is older than the window."""
+        """Drop the slots that are older than the window."""
         oldest = now // self._slot_s - SLOTS
         while self._slots and self._slots[0].number <= oldest:
             slot = self._slots.popleft()

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 Registrable = Callable[[str], str]
-"""The registered domain of a host name."""
+"""Function that returns the registered domain of a host name."""
 
 HOST: Final = re.compile(
     r"https?://(?:[^/?#@]*@)?(\[[^\]/?#]+\]|[^/:?#\[\]\s]+)(:\d+)?", re.IGNORECASE
@@ -29,14 +29,15 @@ _decode: Final = msgspec.json.Decoder(_Addresses).decode
 
 
 def last_two_labels(host: str) -> str:
-    """A registered domain without a list of public suffixes, which is right for most."""
+    """Return the registered domain without a list of public suffixes, which is right for most
+    hosts."""
     if host.endswith("]") or host.rpartition(".")[2].isdigit():
         return host
     return ".".join(host.split(".")[-2:])
 
 
 def target_of(parameters: msgspec.Raw, registrable: Registrable) -> str | None:
-    """The target of a task with such parameters, if they name one."""
+    """Return the target of a task with these parameters; `None` if they do not name one."""
     try:
         found = _decode(parameters)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -39,9 +39,10 @@ MAX_SECONDS: Final = 366 * 86_400.0
 MAX_AMOUNT: Final = 1e9
 MAX_LEVEL: Final = 1e15
 MAX_NESTING: Final = 100
-"""Parameters are wrapped and decoded in several places, each with a limit of its own."""
+"""Limit of nesting of parameters, which are wrapped and decoded in several places with limits of
+their own."""
 MAX_PROBLEMS: Final = 20
-"""Nobody mends more at once; a request that is wrong all over needs no answer of megabytes."""
+"""Limit of problems in an answer; more would not be read at once."""
 
 _WAITS: Final = (
     ("initial_delay_s", 0, MAX_SECONDS),
@@ -65,7 +66,7 @@ class AdmissionRules(msgspec.Struct, frozen=True, kw_only=True):
     divisions: Mapping[str, split.Divide] = split.RULES
     """Functions that split a task into shards, by task type."""
     registrable: targets.Registrable = targets.last_two_labels
-    """The registered domain of a host name."""
+    """Function that returns the registered domain of a host name."""
 
 
 def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProblem]:
@@ -98,7 +99,7 @@ def admit(
     callback: Callback | None = None,
     registrable: targets.Registrable = targets.last_two_labels,
 ) -> Change:
-    """The change that makes the task of a request without problems, and claims its keys."""
+    """Return the change that creates the task of a valid request, and claims its keys."""
     task = Task(
         id=id,
         project_id=request.project_id,

@@ -1,9 +1,9 @@
-"""The life of a lease: what each thing that happens to an attempt changes, as one `Change`.
+"""Life of a lease: each function returns the `Change` of one occurrence in an attempt's life.
 
-A task is owned by exactly one execution while it is `assigned` or `processing`: the one whose
-token is the task's. Everything said in the name of another execution is stale and changes
-nothing. An execution that was ordered to stop keeps its node's resources until the node says
-that it has stopped, or is lost; the task itself is free at once.
+While a task is `assigned` or `processing`, exactly one execution owns it: the one whose token is
+the task's. Reports of other executions are stale and change nothing. An execution that was ordered
+to stop keeps its node's resources until the node confirms the stop, or is lost; the task itself is
+free at once.
 """
 
 from typing import Any, Final
@@ -52,9 +52,9 @@ def assign(
     now: float,
     cause: str,
 ) -> Change | None:
-    """Give the task to a node under the next token; `None` when it is not there to be given.
+    """Assign the task to a node under the next token; `None` when the task cannot be assigned.
 
-    It holds only while the node's session has not ended.
+    The change is committed only if the node's session has not ended.
     """
     token = task.token + 1
     moved = task_moved(
@@ -94,9 +94,10 @@ def assign(
 
 
 def start(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
-    """The executor has begun; `None` when that was known or is stale.
+    """Record that the executor has started; `None` when that is recorded already, or stale.
 
-    Here and below, `under` is the session that says so: it must not have ended.
+    Here and below, `under` is the reporting session: the change is committed only if it has not
+    ended.
     """
     if not lease.owns:
         return None
@@ -107,9 +108,10 @@ def start(lease: Lease, *, now: float, under: str | None = None) -> Change | Non
 
 
 def begun_at(lease: Lease, ran_s: float | None, *, now: float) -> float | None:
-    """When the work began, by what is known or by how long it ran, as its node says with its end.
+    """Return when the work began: the recorded time, or one computed from the running time that the
+    node reports with the end.
 
-    No state was stored in between, so there is nothing to tell of but the time.
+    No state was stored in between, so only the time is left to record.
     """
     if lease.execution.running_at is not None or ran_s is None:
         return lease.execution.running_at
@@ -117,7 +119,8 @@ def begun_at(lease: Lease, ran_s: float | None, *, now: float) -> float | None:
 
 
 def begun(lease: Lease, at: float | None) -> Lease:
-    """The lease as if its start had been reported, by a node that was too quick to do so."""
+    """Return the lease as if its start had been reported, for work that ended before that
+    report."""
     if lease.execution.running_at == at:
         return lease
     return Lease(
@@ -136,9 +139,9 @@ def succeed(
     under: str | None = None,
     judged: QualityRecord | None = None,
 ) -> Change | None:
-    """The work is done: record its result; `None` when it is stale.
+    """Record the result of completed work; `None` when it is stale.
 
-    With `judged` also what its items came to, by which the task may have failed.
+    `judged` adds the quality of its items, because of which the task may have failed.
     """
     if not lease.owns:
         return None
@@ -190,9 +193,9 @@ def fail(
     chance: float,
     under: str | None = None,
 ) -> Change | None:
-    """The attempt did not succeed: back to the queue, or the end; `None` when it is stale.
+    """Record a failed attempt: the task is retried or ends; `None` when it is stale.
 
-    A lost attempt is one whose node is gone, so that a stopping execution ends here too.
+    An attempt is lost when its node is gone, so an execution that was stopping ends here too.
     """
     lost = error.error_class is ErrorClass.LOST
     trigger = _FAILURES.get(error.error_class, ExecutionTrigger.FAILED)
@@ -209,9 +212,10 @@ def fail(
 
 
 def finish(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
-    """The work is done, and only its end is not decided yet: from now on no time limit counts.
+    """Record that the work is done while its items are still being measured: no time limit counts
+    from now on.
 
-    `None` when that is known, or stale.
+    `None` when that is recorded already, or stale.
     """
     if not lease.owns or lease.execution.end_time is not None:
         return None
@@ -228,7 +232,8 @@ def finish(lease: Lease, *, now: float, under: str | None = None) -> Change | No
 
 
 def overrun(lease: Lease, limits: RecoverySettings, *, now: float, chance: float) -> Change | None:
-    """The node did not enforce the time limit: take the task away and order the attempt to stop.
+    """End an attempt whose node did not enforce the time limit: take the task away and order the
+    attempt to stop.
 
     `None` when it is stale, or has finished.
     """
@@ -245,7 +250,8 @@ def overrun(lease: Lease, limits: RecoverySettings, *, now: float, chance: float
 
 
 def release(lease: Lease, *, now: float, cause: str, under: str | None = None) -> Change | None:
-    """The node gives the task back; it costs the task nothing. `None` when it is stale."""
+    """Return the task from its node to the queue, at no cost in attempts; `None` when it is
+    stale."""
     if not lease.owns:
         return None
     task = _move(lease, TaskTrigger.RETURNED, now, cause, _UNASSIGNED)
@@ -255,7 +261,7 @@ def release(lease: Lease, *, now: float, cause: str, under: str | None = None) -
 
 
 def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
-    """Take the task back to the queue, and order the attempt to stop; it costs the task nothing.
+    """Take the task back to the queue, and order the attempt to stop, at no cost in attempts.
 
     `None` when the attempt does not own it.
     """
@@ -268,9 +274,9 @@ def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
 
 
 def held(task: Task, is_held: bool, *, now: float) -> Task | None:
-    """A task that runs, paused where it is or going on; `None` when it is like that already.
+    """Return a running task paused in place or resumed; `None` when it is like that already.
 
-    Whoever loses a held one leaves it paused.
+    If the node of a held task is lost, the task stays paused.
     """
     if task.is_held is is_held:
         return None
@@ -280,7 +286,7 @@ def held(task: Task, is_held: bool, *, now: float) -> Task | None:
 
 
 def confirm_stop(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
-    """The node has stopped what it was ordered to stop; `None` when no such order stands."""
+    """Record that the node has stopped an attempt; `None` when it had no order to."""
     ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, {"end_time": now})
     return None if ended is None else _ended(lease, ended, now, "its node has stopped it", under)
 
@@ -288,7 +294,7 @@ def confirm_stop(lease: Lease, *, now: float, under: str | None = None) -> Chang
 def withdraw(
     task: Task, execution: Execution | None, trigger: TaskTrigger, *, now: float, cause: str
 ) -> Change | None:
-    """Cancel or pause a task by order; what runs is ordered to stop. `None` if not allowed."""
+    """Cancel or pause a task by order; its execution is ordered to stop. `None` if not allowed."""
     ended_at = now if trigger is TaskTrigger.CANCELLED else None
     moved = move_task(task, trigger, now=now, cause=cause, completed_at=ended_at, **_UNASSIGNED)
     if moved is None:
@@ -405,7 +411,8 @@ def _both(
 
 
 def _ended(lease: Lease, ended: Execution, now: float, cause: str, under: str | None) -> Change:
-    """The end of an execution that had lost its task before, so that no task tells of it."""
+    """Return the end of an execution that lost its task before, with an event of its own, since no
+    task event mentions it."""
     event = Event(
         kind=f"execution.{ended.status}",
         subject=ended.id,

@@ -1,8 +1,9 @@
-"""Credentials in the parameters of built-in task types: `${secret:NAME}`, and never written out.
+"""Credentials in the parameters of built-in task types: references `${secret:NAME}`, never plain
+text.
 
-Parameters are read by everybody who may read a project's tasks. So a password has no place in them:
-a reference stands there, and the node that does the work puts the value in its place. What is told
-here repeats no value.
+Everybody who may read a project's tasks can read their parameters. So a password must not be in
+them: the parameters have a reference, and the node that does the work fills in the value. Messages
+of this module never repeat a value.
 """
 
 import re
@@ -24,13 +25,13 @@ NAME_RULES: Final = (
 BEGIN: Final = "${secret:"
 REFERENCE: Final = re.compile(r"\$\{secret:([^{}]*)\}")
 HEADERS: Final = frozenset({"authorization", "proxy-authorization"})
-"""Headers that are nothing but a credential."""
+"""Headers that consist of a credential only."""
 PARAMETERS: Final = frozenset(
     {"password", "passwd", "pwd", "sslpassword", "secret", "secret_key", "token", "api_key"}
 )
-"""Parameters of a URL that are a credential, as sinks of other packages may take them."""
+"""Parameters of a URL that are credentials, as sinks of other packages may take them."""
 TYPES: Final = frozenset({"web_crawl", "http_fetch"})
-"""Task types whose parameters are known here."""
+"""Task types whose parameters this module knows."""
 REMEDY: Final = (
     "keep it as a secret of the project (`crawlfleet secrets set NAME`), and write "
     "${secret:NAME} in its place"
@@ -40,22 +41,22 @@ IN_ADDRESS: Final = (
     "(`crawlfleet secrets set NAME`), and send it as the header Authorization: ${secret:NAME}"
 )
 _HOLE: Final = "\ue000"
-"""Stands for a reference while the rest of a URL is looked at."""
+"""Placeholder of a reference while the rest of a URL is parsed."""
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)([^?#]*)(\??[^#]*)(.*)", re.DOTALL)
 
 
 class CredentialField(NamedTuple):
-    """A field that may refer to secrets."""
+    """Field that may refer to secrets."""
 
     field: str
-    """Below `parameters`."""
+    """Name of the field below `parameters`."""
     text: str
     header: str | None = None
-    """The name of the header that it is, in lower case; else it is a URL."""
+    """Name of the header, in lower case; `None` if the field is a URL."""
 
 
 def places(task_type: str, parameters: Mapping[str, Any]) -> Iterator[CredentialField]:
-    """The fields of a task that may refer to secrets."""
+    """Yield the fields of a task that may refer to secrets."""
     if task_type == "http_fetch":
         yield from _headers("headers", parameters.get("headers"))
     if task_type != "web_crawl":
@@ -71,7 +72,7 @@ def places(task_type: str, parameters: Mapping[str, Any]) -> Iterator[Credential
 
 
 def names_in(task_type: str, raw: bytes) -> tuple[str, ...]:
-    """The secrets that the parameters of a task refer to, each once."""
+    """Return the secrets that the parameters of a task refer to, each once."""
     if task_type not in TYPES or b"secret:" not in raw:
         return ()
     try:
@@ -173,7 +174,7 @@ def _unknown_names(
 
 
 def filled(text: str, secrets: Mapping[str, str]) -> str:
-    """A text with the values of secrets in the place of references to them; raises `KeyError`."""
+    """Return a text with references replaced by the values of secrets. Raises `KeyError`."""
     return REFERENCE.sub(lambda found: secrets[found[1]], text) if BEGIN in text else text
 
 
@@ -207,7 +208,7 @@ def _addresses(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _authority(address: str) -> str:
-    """User, password, host and port of an address of the web; empty when it is none."""
+    """Return user, password, host and port of a web address; empty when it is not one."""
     match = _URL.fullmatch(address.strip())
     return "" if match is None else match[2].partition("\\")[0]
 
@@ -242,8 +243,8 @@ def _written_out(place: CredentialField, is_template: bool) -> Iterator[FieldPro
 
 
 def _passwords(match: re.Match[str]) -> Iterator[str]:
-    """The password of a URL, as the one reader or the other takes it: for some it ends at a slash,
-    a question mark or a number sign, and for others it does not."""
+    """Yield the password of a URL by both readings: some parsers end it at a slash, a question mark
+    or a number sign, and others do not."""
     _, authority, path, query, rest = match.groups()
     yield authority.rpartition("@")[0].partition(":")[2]
     until_slash = f"{authority}{path}{query}{rest}".partition("/")[0]
@@ -253,7 +254,7 @@ def _passwords(match: re.Match[str]) -> Iterator[str]:
 
 
 def _parts(place: CredentialField, text: str) -> re.Match[str] | None:
-    """Scheme, authority, path, query and the rest; a proxy may come without a scheme."""
+    """Match scheme, authority, path, query and the rest; a proxy may come without a scheme."""
     is_bare = place.field == "fetching.proxy" and "://" not in text
     return _URL.fullmatch(f"http://{text}" if is_bare else text)
 
@@ -269,7 +270,7 @@ def _shown(url: str) -> str:
 
 
 def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """All texts in a value, with where they are; names of fields as well."""
+    """Yield all texts in a value with their paths; names of fields as well."""
     match value:
         case str():
             yield path, value

@@ -1,4 +1,4 @@
-"""A task in the hands of a node: what every decision about an attempt begins with."""
+"""Lease of a task: the input of every decision about an attempt."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from crawlfleet.model.task import LEASED, Execution, ExecutionStatus, Task
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
-    """A task and the execution that owns it, or owned it and is being stopped."""
+    """Task with the execution that owns it, or that owned it and is stopping."""
 
     task: Task
     execution: Execution

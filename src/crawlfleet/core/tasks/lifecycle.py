@@ -136,7 +136,7 @@ NODE_TRANSITIONS: Final[Mapping[tuple[NodeStatus, NodeTrigger], NodeStatus]] = {
 }
 
 _TASK_EVENTS: Final = {status: f"task.{status}" for status in TaskStatus}
-"""The kinds of events by the state that they tell of; thousands are made in a second."""
+"""Kinds of events by the new state of a task; precomputed, since thousands are made in a second."""
 
 
 def move_task(
@@ -148,7 +148,7 @@ def move_task(
     details: dict[str, Any] | None = None,
     **fields: Any,
 ) -> tuple[Task, Event] | None:
-    """The task after `trigger`, with the event that tells of it; `None` if not allowed."""
+    """Return the task after `trigger`, with its event; `None` if not allowed."""
     return task_moved(task, trigger, now, cause, details or {}, fields)
 
 
@@ -160,8 +160,8 @@ def task_moved(
     details: dict[str, Any],
     fields: dict[str, Any],
 ) -> tuple[Task, Event] | None:
-    """As `move_task`, with the fields as they are: to pack them anew at each call costs as much as
-    the move."""
+    """Move a task as `move_task` does, with the fields as a mapping: packing them anew at each call
+    would cost as much as the move."""
     target = TASK_TRANSITIONS.get((task.status, trigger))
     if target is None:
         return None
@@ -193,7 +193,7 @@ def task_moved(
 def move_node(
     node: Node, trigger: NodeTrigger, *, now: float, cause: str, **fields: Any
 ) -> tuple[Node, Event] | None:
-    """The node after `trigger`, with the event that tells of it; `None` if not allowed."""
+    """Return the node after `trigger`, with its event; `None` if not allowed."""
     target = NODE_TRANSITIONS.get((node.status, trigger))
     if target is None:
         return None
@@ -214,7 +214,7 @@ def move_node(
 def move_execution(
     execution: Execution, trigger: ExecutionTrigger, fields: dict[str, Any] = NO_FIELDS
 ) -> Execution | None:
-    """The execution after `trigger`, with these fields; `None` if not allowed.
+    """Return the execution after `trigger`, with these fields; `None` if not allowed.
 
     It makes no event: those of its task name the execution, for as long as it owns the task.
     """

@@ -18,7 +18,7 @@ from crawlfleet.model.task import Task, TaskStatus
 MOST_BYTES: Final = 950_000
 """Size limit of the merged data as JSON; leaves room in the 1 MB that a result may have."""
 MOST_COUNTED: Final = 2**53
-"""Items: beyond that a number of JSON is none that can be counted with."""
+"""Upper bound of a count of items: JSON numbers beyond it are not exact."""
 OUTPUT: Final = "output"
 """Key under which a crawl's result says that the master stores its items."""
 
@@ -40,14 +40,14 @@ def data_of(task: Task) -> msgspec.Raw:
 
 
 def _read(result: msgspec.Raw) -> _Result:
-    """Raises `msgspec.DecodeError`, also for data that is nested too deep."""
+    """Decode a result. Raises `msgspec.DecodeError`, also for data that is nested too deep."""
     if is_too_deep(bytes(result), MAX_MESSAGE_NESTING):
         raise msgspec.DecodeError("it is nested too deep")
     return _decode(result)
 
 
 class Merger:
-    """Takes the shards of a task one after the other, and keeps no more than it needs."""
+    """Merger that takes the shards of a task one by one, and keeps no more than it needs."""
 
     def __init__(self, parent: Task) -> None:
         self._parent = parent
@@ -57,7 +57,8 @@ class Merger:
         self.metrics: dict[str, float] = {}
 
     def take(self, child: Task) -> None:
-        """The result of a shard, in any order; one that did not complete only has its metrics."""
+        """Add the result of a shard, in any order; a shard that did not complete only adds its
+        metrics."""
         shard = child.shard or 0
         self._ids[shard] = child.id
         if child.result is None:
@@ -85,7 +86,7 @@ class Merger:
         return self._bytes <= MOST_BYTES
 
     def data(self) -> msgspec.Raw | None:
-        """The data of the whole; nothing when no shard completed."""
+        """Return the merged data; `None` when no shard completed."""
         if not self._data:
             return None
         encoded = self._merged() if self._fits else None
@@ -94,8 +95,8 @@ class Merger:
         return msgspec.Raw(encoded)
 
     def _merged(self) -> bytes | None:
-        """`None` for data whose numbers are so great that nobody should follow it: it comes from
-        nodes, and must not be able to hurt the master."""
+        """Return the merged data as JSON; `None` if its numbers are too large: data comes from
+        nodes, and must not be able to overload the master."""
         merge = MERGES.get(self._parent.task_type, _by_shard)
         try:
             return msgspec.json.encode(merge(self._parent, self._data, self.metrics))
@@ -124,7 +125,7 @@ def _added_up(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[st
 
 
 def _crawled(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str, float]) -> Any:
-    """Items by kind, or where they are kept, if that is so of one shard."""
+    """Return the items by kind, or where they are stored if a shard's result says so."""
     found = [msgspec.json.decode(data[shard]) for shard in sorted(data)]
     if any(isinstance(each, dict) and isinstance(each.get(OUTPUT), str) for each in found):
         return _in_storage(parent, metrics)
@@ -139,8 +140,8 @@ def _in_storage(parent: Task, metrics: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _scraped(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str, float]) -> Any:
-    """Scrapy's statistics of all workers: counts add up, and what is no count does not. The data
-    comes from processes with code of others, and may be anything."""
+    """Return the Scrapy statistics of all workers: counts are added, other values are not. The data
+    comes from processes with foreign code, and may be anything."""
     told = [msgspec.json.decode(data[shard]) for shard in sorted(data)]
     found = [each for each in told if isinstance(each, dict)]
     stats = [part for each in found if isinstance(part := each.pop("stats", None), dict)]
@@ -162,9 +163,9 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 
 def add_up(values: Sequence[Any]) -> Any:
-    """Values of the same shape as one: objects by key, lists in a row, numbers as their sum.
+    """Merge values of the same shape: objects by key, lists in a row, numbers as their sum.
 
-    What is the same everywhere stays; what cannot be added is a list of what each has.
+    A value that is equal everywhere stays; values that cannot be added become a list.
     """
     if all(isinstance(each, dict) for each in values):
         keys = dict.fromkeys(key for each in values for key in each)

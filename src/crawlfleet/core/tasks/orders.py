@@ -23,9 +23,9 @@ class Verb(StrEnum):
     RETRY = "retry"
     REPRIORITISE = "reprioritise"
     REQUEUE = "requeue"
-    """Retry, for what is in the dead-letter list."""
+    """Retry of a task in the dead-letter list."""
     DISCARD = "discard"
-    """Take it off the dead-letter list, and leave it as it ended."""
+    """Removal of a task from the dead-letter list; its state stays."""
 
 
 class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +34,9 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     verb: Verb
     by: str
     priority: int | None = None
-    """The new one, for `reprioritise`."""
+    """New priority, for `reprioritise`."""
     project_id: str | None = None
-    """The only project that exists for whoever says so; all of them when not set."""
+    """The one project that the caller may see; all projects when not set."""
 
 
 _LEADS_TO: Final = {
@@ -111,7 +111,7 @@ def _retried(task: Task, now: float, cause: str) -> Change | None:
 
 
 def reclaimed(task: Task, change: Change, now: float) -> Change:
-    """A change that brings a task back to life, with its dedup key."""
+    """Extend a change that revives a task by the claim of its dedup key."""
     if task.dedup_key is None or task.status not in TERMINAL:
         return change
     claim = Claim(

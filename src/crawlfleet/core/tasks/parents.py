@@ -1,8 +1,8 @@
-"""The life of a task that is split: made with its shards in one step, ended by what they came to.
+"""Life of a split task (parent): created with its shards in one step, ended by their results.
 
-Promises, kept by the versions of rows: a parent ends once, and only after all of its shards. A
-shard that is brought back to life brings its parent back with it, in the same change; so whoever
-gathers meanwhile is too late, and decides anew.
+Two rules hold, ensured by the versions of rows. A parent ends once, and only after all of its
+shards. A shard that is revived revives its parent in the same change; so a master that gathers the
+shards meanwhile conflicts with it, and decides again.
 """
 
 from collections import Counter
@@ -32,12 +32,12 @@ from crawlfleet.model.task import (
 MOST_REASONS: Final = 5
 """Limit of failed shards whose reasons the error of their parent repeats."""
 WAKING: Final = frozenset({Verb.RETRY, Verb.REQUEUE, Verb.RESUME})
-"""Orders that bring a task back to life, and its parent with it."""
+"""Orders that revive a task, and its parent with it."""
 _UNSUCCESSFUL: Final = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
 
 
 def split(whole: Change, parts: Sequence[msgspec.Raw], ids: Sequence[str]) -> Change:
-    """The change that makes a task, as one that makes it with a shard for each part."""
+    """Extend the change that creates a task by a shard for each part."""
     (task,) = whole.tasks
     (made,) = whole.events
     count = len(parts)
@@ -79,7 +79,7 @@ def split(whole: Change, parts: Sequence[msgspec.Raw], ids: Sequence[str]) -> Ch
 
 
 class Gathering:
-    """Takes the shards of a parent one after the other, and says what becomes of it."""
+    """Gathering of the shards of a parent, one by one, which then decides how the parent ends."""
 
     def __init__(self, parent: Task) -> None:
         self._parent = parent
@@ -90,7 +90,7 @@ class Gathering:
         self._started_at: float | None = None
 
     def take(self, child: Task) -> None:
-        """One of the shards; each once, in any order."""
+        """Add a shard; each once, in any order."""
         self._states[child.status] += 1
         self._merger.take(child)
         if child.started_at is not None:
@@ -111,8 +111,9 @@ class Gathering:
         return self._merger.data()
 
     def end(self, *, now: float, judged: QualityRecord | None = None) -> Change | None:
-        """The end of the parent; `None` while a shard has not ended, or when it has one already.
-        `judged` is what the items of all shards came to, if all completed."""
+        """Return the change that ends the parent; `None` while a shard has not ended, or when the
+        parent has ended already. `judged` is the quality of the items of all shards, if all
+        completed."""
         taken = self._states.total()
         if any(status not in TERMINAL for status in self._states):
             return None
@@ -254,7 +255,8 @@ def _own(order: TaskOrder, parent: Task, has_shards: bool, now: float) -> Change
 
 
 def _reopened(parent: Task, now: float, cause: str) -> Change | None:
-    """The parent waits again, with its dedup key if nobody else has it by now."""
+    """Return the change by which the parent waits again; it claims its dedup key, unless another
+    task has it by now."""
     moved = move_task(parent, TaskTrigger.REOPENED, now=now, cause=cause, **FRESH)
     if moved is None:
         return None
@@ -262,7 +264,7 @@ def _reopened(parent: Task, now: float, cause: str) -> Change | None:
 
 
 def joined(first: Change, second: Change) -> Change:
-    """Two changes as one, the second of which was decided on what the first leaves behind.
+    """Join two changes, of which the second was decided on the state after the first.
 
     A row that both change is written once, as the second has it.
     """
@@ -282,7 +284,7 @@ def joined(first: Change, second: Change) -> Change:
 
 
 def _joined(changes: Iterable[Change]) -> Change:
-    """Several changes of different rows as one."""
+    """Join changes of different rows."""
     tasks: list[Task] = []
     executions: list[Execution] = []
     events: list[Event] = []

@@ -24,7 +24,7 @@ pauses."""
 
 
 class RetryTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Back to the queue, not to be assigned before `at`."""
+    """Decision to return a task to the queue, not to be assigned before `at`."""
 
     at: float
     retry_count: int
@@ -42,7 +42,7 @@ class GiveUpTask(msgspec.Struct, frozen=True, kw_only=True):
 def after_failure(
     task: Task, error: TaskError, limits: RecoverySettings, *, now: float, chance: float
 ) -> RetryTask | GiveUpTask:
-    """The verdict on a task whose attempt ended with `error`; `chance` in [0, 1) is the jitter."""
+    """Decide about a task whose attempt ended with `error`; `chance` in [0, 1) is the jitter."""
     lost = error.error_class is ErrorClass.LOST
     retries = task.retry_count + (not lost)
     losses = task.loss_count + lost
@@ -70,7 +70,7 @@ def after_failure(
 
 
 def first_failure(task: Task, now: float) -> float:
-    """When the first of the failures in a row happened of which one happens now."""
+    """Return the time of the first failure of the present series of failures."""
     counted = task.retry_count or task.loss_count
     return task.error.first_at if counted and task.error and task.error.first_at else now
 
@@ -78,7 +78,7 @@ def first_failure(task: Task, now: float) -> float:
 def delay_s(
     policy: RetryPolicy, step: int, chance: float, after: ErrorClass | None = None
 ) -> float:
-    """The wait before retry number `step` (from 1) after such an error, spread by the policy's
+    """Return the delay of retry number `step` (from 1) after such an error, spread by the policy's
     jitter."""
     own = None if after is None else policy.classes.get(after, USUAL.get(after))
     initial_s, factor, most_s = policy.initial_delay_s, policy.factor, policy.max_delay_s

@@ -18,7 +18,8 @@ from xxhash import xxh3_64_intdigest
 from crawlfleet.core.urls.canonical import Canonicaliser, host_key
 
 SLACK: Final = 0.25
-"""Less, and more parts move when workers come and go; more, and the work is spread less evenly."""
+"""Load above the mean that a worker may have, as a share. With less, more parts move when workers
+come and go; with more, the work is spread less evenly."""
 MAX_SHARDS: Final = 256
 
 _MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -28,10 +29,11 @@ _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
 def spread(
     parts: Mapping[str, float], workers: Sequence[str], *, slack: float = SLACK
 ) -> dict[str, str]:
-    """The worker of each part; `parts` are names with their weight, in any order.
+    """Return the worker of each part; `parts` are names with their weight, in any order.
 
     No worker gets more than `(1 + slack) * mean`, or than the mean and one part where parts are
-    that heavy. The same parts and workers give the same answer everywhere; nothing for no worker.
+    that heavy. Equal parts and workers give equal answers everywhere; the answer is empty without
+    workers.
     """
     if not parts or not workers:
         return {}
@@ -59,11 +61,11 @@ def room_of(total: float, workers: int, *, slack: float = SLACK) -> float:
 
 
 def split_by_host(urls: Iterable[str], shards: int, *, most_parts: int = 1) -> list[list[str]]:
-    """URLs in at most so many lists of about the same length, each host in one of them.
+    """Split URLs into at most `shards` lists of about the same length, each host in one of them.
 
-    A host that has more than a fair share may be cut in up to `most_parts` parts, where it may be
-    asked for several pages at once. Each URL is there once; the order within a list is the given
-    one, and no list is empty.
+    A host that has more than a fair share may be split into up to `most_parts` parts, if it allows
+    several requests at once. Each URL occurs once; the order within a list is the given one, and no
+    list is empty.
     """
     by_host: dict[str, list[str]] = {}
     canonical = Canonicaliser().canonical

@@ -1,4 +1,4 @@
-"""The result of a task as it is recorded: once, as the JSON that people read."""
+"""Result of a task, recorded once, as the JSON that people read."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -35,7 +35,7 @@ def result_of(
     now: float,
     quality: QualitySummary | None = None,
 ) -> msgspec.Raw:
-    """A result as it is recorded."""
+    """Return a result as it is recorded."""
     result = TaskResult(
         success=success,
         data=data,

@@ -34,7 +34,7 @@ _PLUGIN: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class SinkRefusal(NamedTuple):
-    """Why a task may not write to a place."""
+    """Refusal of a place that a task may not write to, with its reason."""
 
     message: str
     remedy: str
@@ -72,13 +72,14 @@ def problem_of(spec: SinkSpec) -> SinkRefusal | None:
 
 
 def scheme_of(url: str) -> str | None:
-    """The scheme of a URL; `None` where it is a path."""
+    """Return the scheme of a URL; `None` for a path."""
     scheme, separator, _ = url.partition("://")
     return None if not separator or scheme == "file" else scheme
 
 
 def path_below(folder: str, path: str) -> str | SinkRefusal:
-    """The path that a task names, as one relative to the folder that the node has for that."""
+    """Return the path that a task names, relative to the node's folder for such files, or the
+    refusal."""
     if (refusal := _path_refusal(path)) is not None:
         return refusal
     parts = _parts(path)
@@ -95,7 +96,8 @@ def path_below(folder: str, path: str) -> str | SinkRefusal:
 
 
 def sqlite_path(url: str) -> str | SinkRefusal:
-    """The path of a SQLite file, relative or absolute; only `table` may follow it."""
+    """Return the path of a SQLite file, relative or absolute, or the refusal; only `table` may
+    follow it."""
     place, _, query = url.partition("?")
     path = unquote(place.removeprefix("sqlite://"))
     if not path.startswith("/") or path == "/":
@@ -106,8 +108,8 @@ def sqlite_path(url: str) -> str | SinkRefusal:
 
 
 def postgres_address(url: str) -> PostgresAddress | SinkRefusal:
-    """The database that a PostgreSQL URL names, with nothing left to the files and variables of
-    the machine that connects."""
+    """Return the database that a PostgreSQL URL names, or the refusal; files and variables of the
+    connecting machine have no influence."""
     place, _, query = url.partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))
     for name in given:
@@ -142,7 +144,7 @@ def postgres_address(url: str) -> PostgresAddress | SinkRefusal:
 
 
 def _hosts(text: str) -> Iterator[tuple[str, int] | None]:
-    """Each host with its port; `None` for what is none."""
+    """Yield each host with its port; `None` for an invalid one."""
     for each in text.split(","):
         match = _HOST.match(each)
         rest = each[match.end() :] if match else ""
@@ -166,7 +168,7 @@ def _endings_of(format: str | None) -> tuple[str, ...]:
 
 
 def _name_refusal(path: str, endings: tuple[str, ...]) -> SinkRefusal | None:
-    """Why a task may not write a file of that name, whichever folder it is below."""
+    """Return why a task may not write a file of that name, whichever folder it is below."""
     if (refusal := _path_refusal(path)) is not None:
         return refusal
     name = _parts(path)[-1].lower()

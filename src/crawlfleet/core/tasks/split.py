@@ -21,8 +21,8 @@ MAX_SHARDS_AT_ONCE: Final = 10_000
 commit."""
 
 Divide = Callable[[msgspec.Raw], tuple[msgspec.Raw, ...]]
-"""The parameters of the shards out of those of the whole, which have been found good; none of
-them, or one, when it stays whole."""
+"""Function that returns the parameters of the shards from valid parameters of the whole; none of
+them, or one, when the task stays whole."""
 
 
 class _Fetches(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class _Crawl(msgspec.Struct, frozen=True, kw_only=True):
 def divide(
     task_type: str, parameters: msgspec.Raw, rules: Mapping[str, Divide]
 ) -> tuple[msgspec.Raw, ...]:
-    """The parameters of each shard; nothing when the task stays whole."""
+    """Return the parameters of each shard; empty when the task stays whole."""
     rule = rules.get(task_type)
     parts = rule(parameters) if rule is not None else ()
     if len(parts) > MAX_SHARDS:
@@ -100,10 +100,10 @@ def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
 
 
 def _divide_crawl(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec.Raw, ...]:
-    """All shards have one frontier: each of them is the whole crawl, done by one worker, which
-    knows how many they are since they share what a domain allows, and into how many parts hosts are
-    split: decided here, once for the life of the crawl. One that keeps its books or its output on a
-    node stays there, with as many processes."""
+    """Split a crawl. All shards share one frontier: each shard is the whole crawl, done by one
+    worker. It gets the number of workers, since these share the limits of a domain, and the number
+    of parts of a host, which stays fixed for the life of the crawl. A crawl whose frontier or
+    output is on a node stays there, with as many processes."""
     if b'"workers"' not in memoryview(parameters).tobytes():
         return ()
     wanted = msgspec.json.decode(parameters, type=_Crawl)
@@ -117,8 +117,8 @@ def _divide_crawl(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec
 
 
 def _divide_spider(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec.Raw, ...]:
-    """Likewise: each shard is the whole spider. Hosts stay whole where nothing keeps several
-    workers within their limits."""
+    """Split a spider: each shard is the whole spider. Hosts stay whole if there is no ledger to
+    keep several workers within their limits."""
     if b'"workers"' not in memoryview(parameters).tobytes():
         return ()
     wanted = msgspec.json.decode(parameters, type=ScrapyParameters)

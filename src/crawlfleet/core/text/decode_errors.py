@@ -24,8 +24,8 @@ ANY: Final = "[...]"
 
 
 def culprits(raw: bytes, type: Any, steps: Sequence[str], complaint: str) -> list[str]:
-    """The steps with the names of entries where they stand for any, as far as they are found: the
-    entry which, alone in its map, is complained of in the same words."""
+    """Return the steps with entry names in place of wildcards, as far as found: the wrong entry is
+    the one that, alone in its map, causes the same complaint."""
     named = list(steps)
     if ANY not in steps or len(raw) > MOST_BYTES or is_too_deep(raw):
         return named
@@ -42,7 +42,7 @@ def culprits(raw: bytes, type: Any, steps: Sequence[str], complaint: str) -> lis
 
 
 def _only(document: Any, entries: dict[str, Any], type: Any, complaint: str) -> str:
-    """The name of the entry that is complained of, which is left alone in the document; raises
+    """Return the name of the wrong entry, which is left alone in the document. Raises
     `LookupError`."""
     all = dict(entries)
     if len(all) > MOST_ENTRIES:
@@ -59,13 +59,13 @@ def _only(document: Any, entries: dict[str, Any], type: Any, complaint: str) -> 
 
 
 LONGEST_NAME: Final = 64
-"""A name that somebody invented is repeated only so far."""
+"""Length up to which a name from the input is repeated."""
 
 ONLY: Final = "only"
 """Key in the `extra` of a type: those of its values that may be sent here."""
 
 _AT: Final = " - at "
-"""Stands before the path, once; before it names may stand that somebody invented."""
+"""Separator before the path, searched from the end, since names from the input may precede it."""
 _PATH: Final = re.compile(r"(`key` in )?`\$([^`]*)`\Z")
 _STEP: Final = re.compile(r"\[\.\.\.\]|[^.\[\]]+")
 _KEY: Final = re.compile(r"'(.*)'", re.DOTALL)
@@ -86,8 +86,8 @@ _WORDS: Final = {
 def field_problem(
     error: msgspec.ValidationError, type: Any, *, within: str = "", raw: bytes = b""
 ) -> FieldProblem:
-    """The field, what is wrong with it, and what to send; `within` is where the JSON stood, and
-    `raw` the JSON, if it is at hand."""
+    """Return the field, the problem and the remedy; `within` is the place of the JSON, and `raw`
+    the JSON itself, if available."""
     text = str(error)
     complaint, _, place = text.rpartition(_AT)
     found = _PATH.match(place)
@@ -118,7 +118,7 @@ def field_problem(
 
 
 def _shown(step: str, name: str) -> str:
-    """A step of a path as people read it."""
+    """Return a step of a path as people read it."""
     if step != ANY:
         return step
     return ".*" if name == ANY else f".{name[:LONGEST_NAME]}"
@@ -160,7 +160,7 @@ def _instead_of(name: str, known: Sequence[str]) -> str:
 
 
 def _type_at(type: Any, path: str) -> Any:
-    """The description of the type that stands at a path such as `reports[0].kind`."""
+    """Return the description of the type at a path such as `reports[0].kind`."""
     info: Any = inspect.type_info(type)
     for step in _STEP.findall(path):
         info = _inner(info, step)

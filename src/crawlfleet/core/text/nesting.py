@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import Final
 
 MAX_NESTING: Final = 200
-"""Lists and objects within each other, of a value; encoders and databases have limits of their own
-not far above."""
+"""Limit of lists and objects nested in a value; encoders and databases have limits not far
+above."""
 MAX_MESSAGE_NESTING: Final = MAX_NESTING + 50
 """Limit of nesting of a message that carries a value."""
 
@@ -37,5 +37,5 @@ def brackets_too_deep(text: bytes, limit: int = MAX_NESTING) -> bool:
 
 
 def _may_be_too_deep(text: bytes, limit: int) -> bool:
-    """Says "no" of nearly all texts, at once."""
+    """Return quickly whether a text may be nested too deep; false for nearly all texts."""
     return text.count(b"[") + text.count(b"{") > limit

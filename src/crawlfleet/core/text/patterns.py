@@ -12,7 +12,7 @@ LARGEST_BYTES: Final = 1 << 23
 
 
 def compile_pattern(pattern: str | bytes) -> Any:
-    """The expression, ready to search with; raises `re2.error`."""
+    """Return the compiled expression. Raises `re2.error`."""
     import re2  # takes a while, and few need it
 
     options = re2.Options()
@@ -22,7 +22,7 @@ def compile_pattern(pattern: str | bytes) -> Any:
 
 
 def pattern_problem(pattern: str | bytes) -> str | None:
-    """Why this is no regular expression; `None` when it is one."""
+    """Return why this is not a valid regular expression; `None` when it is."""
     import re2
 
     try:

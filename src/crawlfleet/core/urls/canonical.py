@@ -61,7 +61,7 @@ SESSIONS: Final = frozenset(
     {"jsessionid", "phpsessid", "aspsessionid", "asp.net_sessionid", "cfid", "cftoken", "oscsid",
      "zenid", "xtcsid", "psessid", "bv_sessionid", "plack_session", "ci_session"}
 )  # fmt: skip
-"""Parameters that are a session whatever their value is."""
+"""Parameters that are always a session."""
 
 SESSION_PREFIXES: Final = ("aspsessionid",)
 
@@ -69,11 +69,11 @@ PERHAPS_SESSIONS: Final = frozenset(
     {"sid", "sessid", "sessionid", "session_id", "session", "session-id", "sesskey", "phpsession",
      "s_id", "usid", "token_session"}
 )  # fmt: skip
-"""Parameters that are a session where their value looks like one."""
+"""Parameters that are a session if their value looks like one."""
 
 
 LONGEST: Final = 65_536
-"""Characters of an address that are looked at; a longer one (an inlined picture) is none."""
+"""Length limit of an address; a longer one (an inlined picture) is not an address."""
 
 _SIGN: Final = 1 << 63
 _NAMES_KEPT: Final = 4096
@@ -82,7 +82,7 @@ _LONGEST_NAME_KEPT: Final = 64
 
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _NOT_IN_A_URI: Final = r"""[]|^\{}`"<>"""
-"""The parser leaves some of these as they are; RFC 3986 has no place for them."""
+"""Characters that RFC 3986 does not allow, of which the parser leaves some unchanged."""
 
 
 def _spellings() -> dict[str, str]:
@@ -122,15 +122,15 @@ _QUERY: Final = r"(?:\?([A-Za-z0-9._~+,:@=!$*()/?;&%-]*))?"
 _SIMPLE: Final = re.compile(
     r"/?[A-Za-z0-9_~-][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?"
 ).fullmatch
-"""The most common links of all: nothing could change in them."""
+"""Pattern of the most common links, in which nothing could change."""
 _ROOTED: Final = re.compile(rf"((?:/{_ROOTED_SEGMENT})*/?){_QUERY}").fullmatch
 _RELATIVE: Final = re.compile(rf"({_SEGMENT}(?:/{_SEGMENT})*/?){_QUERY}").fullmatch
 _ONLY_QUERY: Final = re.compile(_QUERY).fullmatch
 _SITE: Final = re.compile(r"https?://[A-Za-z0-9._-]{1,255}(?::[0-9]{1,5})?").fullmatch
-"""A site in which the parser sees nothing but a host and a port, whatever path comes after it."""
+"""Pattern of a site in which the parser sees only a host and a port, whatever path follows."""
 _ODD: Final = r"%(?!(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]))"
 _ODD_ESCAPE: Final = re.compile(_ODD).search
-"""An escape that would be spelt otherwise, or that is none."""
+"""Pattern of an escape that is not in its normal form, or is invalid."""
 _TO_CHANGE: Final = re.compile(rf"{_ODD}|[{re.escape(_NOT_IN_A_URI)}]").search
 
 _USUAL: Final = Urls()
@@ -139,12 +139,12 @@ _DROP_IF_LIKE_A_SESSION: Final = 2
 
 
 def fingerprint(url: str) -> int:
-    """The id of a canonical URL: its signed 64-bit hash, the same everywhere."""
+    """Return the id of a canonical URL: its signed 64-bit hash, the same everywhere."""
     return (xxh3_64_intdigest(url.encode()) ^ _SIGN) - _SIGN
 
 
 def host_key(url: str) -> str:
-    """Scheme, host and port of a canonical URL: `https://shop.example:8443`."""
+    """Return scheme, host and port of a canonical URL: `https://shop.example:8443`."""
     return url[: url.index("/", 8)]
 
 
@@ -158,7 +158,7 @@ class LinkBase:
         self, *, base: str, url: str, site: str, folder: str, page: str, plain: bool
     ) -> None:
         self.base = base
-        """As the parser is given it."""
+        """Address of the page as it is passed to the parser."""
         self.url = url
         self.site = site
         self.rooted = site + "/"
@@ -171,7 +171,7 @@ class LinkBase:
 
 
 class Canonicaliser:
-    """The canonical form of addresses, by the rules of one crawl. Never raises on a bad one."""
+    """Canonicaliser of addresses by the rules of one crawl. Never raises on an invalid address."""
 
     def __init__(self, options: Urls = _USUAL) -> None:
         self.keep_fragment = options.keep_fragment
@@ -193,13 +193,13 @@ class Canonicaliser:
         self._sites: dict[str, str] = {}
 
     def canonical(self, url: str) -> str | None:
-        """The canonical form of an absolute address; `None` when it is not one of the web."""
+        """Return the canonical form of an absolute address; `None` when it is not a web address."""
         found = self._absolute(url) if len(url) <= LONGEST else None
         return self._slow(url, None) if found is None else found
 
     def join(self, base: str, href: str) -> str | None:
-        """The canonical form of a link that stands on the page `base`; `None` when it leads
-        nowhere in the web."""
+        """Return the canonical form of a link on the page `base`; `None` when it does not lead to a
+        web address."""
         place = self.place(base)
         return self.canonical(href) if place is None else self.resolve(place, href)
 
@@ -223,7 +223,7 @@ class Canonicaliser:
         )
 
     def _plain_place(self, base: str) -> LinkBase | None:
-        """The place of a plain page on a site that is spelt canonically."""
+        """Return the base of a plain page on a site that is spelt canonically."""
         end = base.find("/", 8)
         if end < 0:
             return None
@@ -242,7 +242,7 @@ class Canonicaliser:
         )
 
     def resolve(self, place: LinkBase, href: str) -> str | None:
-        """Like `join`, with the page's place at hand."""
+        """Return the canonical form of a link, like `join`, for a prepared page."""
         if self._keep_slash and len(href) <= LONGEST:
             if href[:4] == "http":
                 end = href.find("/", 8)
@@ -281,7 +281,8 @@ class Canonicaliser:
         return None
 
     def _absolute(self, url: str) -> str | None:
-        """Likewise for one that names its site."""
+        """Canonicalise a plain link that names its site on a fast path; `None` for any other
+        link."""
         end = url.find("/", 8)
         if end < 0:
             return None
@@ -290,7 +291,8 @@ class Canonicaliser:
         return self._plain(site, plain[1], plain[2]) if plain else None
 
     def _plain(self, before: str, path: str, query: str | None) -> str | None:
-        """The fast way, for parts that only the rules for queries and slashes may change."""
+        """Build the URL on a fast path, from parts that only the rules for queries and slashes may
+        change."""
         if "%" in path and _ODD_ESCAPE(path):
             return None
         if not self._keep_slash and path.endswith("/"):
@@ -307,7 +309,7 @@ class Canonicaliser:
         return None if parsed is None else self._whole(*parsed)
 
     def _parsed(self, url: str, base: str | None) -> tuple[str, str, str | None, str | None] | None:
-        """Site, path, query and fragment as the standard reads them."""
+        """Return site, path, query and fragment as the standard reads them."""
         if len(url) > LONGEST:
             return None
         try:
@@ -346,7 +348,7 @@ class Canonicaliser:
         return path
 
     def _parameters(self, query: str) -> str:
-        """The query without what does not matter, in order; `a=` and `a` stay as they are."""
+        """Return the query in order, without ignored parameters; `a=` and `a` stay as they are."""
         if "&" not in query:
             return "" if self._drops(query) else query
         pieces = [piece for piece in query.split("&") if piece and not self._drops(piece)]
@@ -377,7 +379,7 @@ class Canonicaliser:
         return verdict
 
     def _site(self, spelt: str) -> str:
-        """The site as it is spelt canonically; empty where only the slow way may tell."""
+        """Return the canonical spelling of the site; empty if it needs the full parser."""
         known = self._sites.get(spelt)
         if known is not None:
             return known
@@ -392,12 +394,12 @@ class Canonicaliser:
 
 
 def _spelt(text: str) -> str:
-    """The text with every escape in its one spelling."""
+    """Return the text with every escape in its normal form."""
     if _TO_CHANGE(text) is None:
         return text  # as nearly always, and there may be thousands of escapes
     return _TO_SPELL.sub(lambda found: _SPELLINGS[found[0]], text)
 
 
 def _whole_characters(text: str) -> str:
-    """Halves of characters, which no encoding has, become the sign for them, as in a browser."""
+    """Replace unpaired surrogates, which cannot be encoded, by U+FFFD, as a browser does."""
     return text if text.isascii() else _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)

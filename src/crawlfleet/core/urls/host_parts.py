@@ -1,10 +1,10 @@
-"""A host that several workers visit at once: its URLs in parts, each of them a queue of its own.
+"""Parts of a host that several workers visit at once: each part of its URLs is a queue of its own.
 
-A frontier leases queues, one to a worker at a time, and asks no further what they stand for. The
-queue of a URL follows from its fingerprint and from the number of parts, which stays the same for
-the life of a crawl: so a URL is always looked for where it was put. What the host may be asked at
-once is divided among its parts, and the fleet's ledger keeps the rest: delays, pauses, and other
-crawls of the same host.
+A frontier leases queues, each to one worker at a time, and needs no knowledge of the hosts behind
+them. The queue of a URL follows from its fingerprint and from the number of parts, which stays the
+same for the life of a crawl: so a URL is always looked up where it was put. The host's limit of
+concurrent requests is divided among its parts. The fleet's ledger ensures the rest: delays, pauses,
+and other crawls of the same host.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ ones."""
 
 
 def queue_of(host: str, id: int, parts: int) -> str:
-    """The queue of the URL with this fingerprint: the host itself where it is whole."""
+    """Return the queue of the URL with this fingerprint: the host itself if it is not split."""
     return host if parts < 2 else _queues(host, parts)[id % parts]
 
 
 def host_of(queue: str) -> str:
-    """The host that a queue belongs to."""
+    """Return the host that a queue belongs to."""
     return queue.partition(PART)[0]
 
 
@@ -49,11 +49,11 @@ def parts_for(
     max_per_host: int | None,
     most: int | None,
 ) -> int:
-    """Into how many parts each host of a crawl is split: `most` at most, and without that where it
-    helps: where the crawl begins on fewer hosts than it has workers, and stays there.
+    """Return into how many parts each host of a crawl is split: at most `most`. If that is not set,
+    hosts are split where it helps: when the crawl stays on fewer start hosts than it has workers.
 
-    Only a host without a delay has something to share: else one request follows another whoever
-    makes them. And a limit on the URLs of a host can only be kept where all of them are.
+    Only a host without a delay is split: with a delay, requests follow one another whichever worker
+    sends them. And a limit on the URLs of a host needs all of its URLs in one place.
     """
     if workers < 2 or politeness.delay_s > 0.0 or max_per_host is not None:
         return 1
@@ -69,5 +69,5 @@ def _hosts(seeds: Sequence[str]) -> set[str]:
 
 @lru_cache(maxsize=1024)
 def _queues(host: str, parts: int) -> tuple[str, ...]:
-    """One text for each: links by the thousand have them."""
+    """Return the names of a host's queues; cached, since thousands of links share them."""
     return tuple(f"{host}{PART}{number}" for number in range(parts))

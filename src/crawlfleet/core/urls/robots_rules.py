@@ -26,11 +26,12 @@ _GIVEN: Final = frozenset({200, 203, 204})
 no final answer, 206 a part."""
 
 LIFETIME_S: Final = 86_400.0
-"""An answer is used for a day."""
+"""Seconds for which an answer is used: a day."""
 FIRST_RETRY_S: Final = 300.0
 LONGEST_RETRY_S: Final = 21_600.0
 FORGIVEN_AFTER_S: Final = 30 * 86_400.0
-"""After 30 days of failures the RFC lets a crawler go on as if there were no file."""
+"""Seconds of failures (30 days) after which the RFC lets a crawler go on as if there were no
+file."""
 
 _ENDS: Final = re.compile(r"\r\n|\r|\n")
 _PLAIN_RULE: Final = re.compile(r"/[A-Za-z0-9/_.~-]*").match
@@ -52,7 +53,7 @@ _MOST_SITEMAPS: Final = 1000
 
 
 class RobotsRules:
-    """The rules for one crawler on one site."""
+    """Rules for one crawler on one site."""
 
     __slots__ = ("_beginnings", "_matcher", "crawl_delay_s", "everything", "reason", "sitemaps")
 
@@ -68,13 +69,13 @@ class RobotsRules:
     ) -> None:
         self._matcher = matcher
         self._beginnings = beginnings
-        """Paths that begin otherwise are allowed, whatever the matcher would say."""
+        """Beginnings of the paths that need the matcher; all other paths are allowed."""
         self.everything = everything
         """True if everything is allowed, false if nothing is; used when there is no matcher."""
         self.crawl_delay_s = crawl_delay_s
         self.sitemaps = sitemaps
         self.reason = reason
-        """Why a URL is not allowed, for `explain`."""
+        """Reason why a URL is not allowed, for `explain`."""
 
     @property
     def closed(self) -> bool:
@@ -95,7 +96,7 @@ ALL_ALLOWED: Final = RobotsRules(None, everything=True)
 
 
 def parse(body: bytes, product: str) -> RobotsRules:
-    """The rules of a robots.txt for the crawler of that product token. Never raises."""
+    """Return the rules of a robots.txt for the crawler with this product token. Never raises."""
     body = body[:MOST_BYTES]
     text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     groups, sitemaps = _read(text, product.lower())
@@ -138,7 +139,7 @@ class _Groups:
 
 
 def _read(text: str, product: str) -> tuple[_Groups, list[str]]:
-    """All groups of a name count together, wherever they stand."""
+    """Read all groups; those of one name count together, wherever they are."""
     groups = _Groups()
     sitemaps: list[str] = []
     ours = common = naming = False
@@ -201,7 +202,7 @@ class RobotsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     wall: bool = False
     """True if a wall (captcha, challenge, denial) answered in place of the file."""
     lost_in_redirects: bool = False
-    """More hops than allowed, or one that led nowhere."""
+    """True if there were more redirects than allowed, or one that led nowhere."""
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,8 +213,8 @@ class RobotsVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def learn(state: HostState, answer: RobotsAnswer, now: float) -> HostState:
-    """The host's state after an answer. A failure keeps the rules that were known before, and is
-    asked about again sooner than an answer."""
+    """Return the host's state after an answer. A failure keeps the rules that were known before,
+    and is retried sooner than an answer is refreshed."""
     if _unreachable(answer):
         since = state.robots_failed_at or now
         wait = min(max(FIRST_RETRY_S, now - since), LONGEST_RETRY_S)  # doubles by and by

@@ -12,7 +12,7 @@ from crawlfleet.model.crawl.reading import FREE, Directives
 _VALUED: Final = frozenset(
     {"max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"}
 )
-"""Words that a colon follows, so that it does not mean a name."""
+"""Words that are followed by a colon and a value, so that they are not the name of a crawler."""
 PRODUCT: Final = "crawlfleet"
 """Product token of a crawl with the default user agent."""
 
@@ -26,7 +26,7 @@ def from_words(content: str) -> Directives:
 
 
 def addressed(product: str) -> frozenset[str]:
-    """The names of meta elements that speak to a crawler whose user agent has that product."""
+    """Return the names of meta elements that address a crawler with this product token."""
     return frozenset({"robots", product.lower()})
 
 

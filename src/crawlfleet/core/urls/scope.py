@@ -39,7 +39,7 @@ _BY_TYPE: Final = {
 
 
 def unwanted_endings(content_types: Iterable[str]) -> frozenset[str]:
-    """The endings of files that a crawl of these content types has no use for."""
+    """Return the endings of files that a crawl of these content types does not need."""
     wanted = [wanted.partition(";")[0].strip().lower() for wanted in content_types]
     if "*/*" in wanted:
         return frozenset()
@@ -61,7 +61,7 @@ _HOSTS_KEPT: Final = 10_000
 
 
 class ScopeRefusal(NamedTuple):
-    """Why a link does not belong: which rule said no, and its words."""
+    """Refusal of a link: the rule that rejected it, and the reason in words."""
 
     rule: str
     message: str
@@ -112,7 +112,8 @@ class Territory:
         year: int,
         suffixes: Suffixes | None = None,
     ) -> None:
-        """`seeds` are canonical; `year` is this one; `suffixes` are needed for `domain`."""
+        """Make the territory of a crawl: `seeds` are canonical, `year` is the present one, and
+        `suffixes` are needed for `domain`."""
         if scope.within == "domain" and suffixes is None:
             raise ValueError("`within: domain` needs the public suffixes")
         self._scope, self._limits, self._seeds = scope, limits, tuple(seeds)
@@ -133,8 +134,8 @@ class Territory:
         self._years = None if ahead is None else (year - LOOK_BACK_YEARS, year + ahead)
 
     def including(self, url: str) -> "Territory":
-        """A territory to which `url` belongs as if it were a seed: for where a seed's redirect
-        leads. The same one when that changes nothing."""
+        """Return a territory that includes `url` like a seed, for the target of a seed's redirect;
+        the same object when nothing changes."""
         if url in self._seeds or not self._is_outside(url, host_key(url)):
             return self
         return Territory(
@@ -146,7 +147,8 @@ class Territory:
         )
 
     def refusal(self, url: str, host: str) -> ScopeRefusal | None:
-        """Why the canonical `url` with that host key does not belong; `None` when it does."""
+        """Return why the canonical `url` with that host key does not belong; `None` when it
+        does."""
         outside = self._hosts.get(host)
         if outside is None:
             outside = self._is_outside(url, host)
@@ -213,8 +215,8 @@ class Territory:
 
 
 def _folder(url: str) -> str:
-    """Host and folder of a seed, without a slash at the end. `/docs` is a folder unless its name
-    has a dot: who begins at `/docs` means what is below."""
+    """Return host and folder of a seed, without a slash at the end. `/docs` is a folder unless its
+    name has a dot: a crawl from `/docs` covers the pages below it."""
     address = url.partition("://")[2].partition("?")[0]
     parent, _, last = address.rpartition("/")
     return parent if "." in last or not last else address

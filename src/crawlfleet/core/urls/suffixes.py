@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Suffixes:
-    """The public suffixes: `com`, `co.uk`, `*.ck`, `!www.ck`."""
+    """List of the public suffixes: `com`, `co.uk`, `*.ck`, `!www.ck`."""
 
     __slots__ = ("_list",)
 
@@ -19,8 +19,8 @@ class Suffixes:
         self._list = list
 
     def registrable(self, name: str) -> str:
-        """The registered domain that a host name is part of; the name itself when there is none:
-        IP addresses, suffixes themselves, names of a local network."""
+        """Return the registered domain of a host name; the name itself when there is none: IP
+        addresses, suffixes themselves, names of a local network."""
         if name[-1:] == "]" or name.rpartition(".")[2].isdigit():
             return name
         return self._list.privatesuffix(name) or name

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Final
 
 LOOK_BACK_YEARS: Final = 150
-"""Archives go back this far; calendars that let one leaf on go further."""
+"""Years in the past that archives cover; calendars that can be paged without end go further."""
 
 # A whole segment or value: `/2031/05/`, `/2031-05-17`, `?month=2031-05`; or a parameter that says
 # what it is. Numbers in the midst of a name (`/part-2099-12-inch`) are no dates.
@@ -36,10 +36,10 @@ def repeats(path: str, limit: int) -> bool:
 
 
 class Variants:
-    """Counts the different queries of each path, in bounded memory.
+    """Counter of the different queries of each path, in bounded memory.
 
-    What was let in once is let in again. When more is to be remembered than `capacity` queries,
-    the paths that were met first are forgotten, and begin anew.
+    A query that was admitted once is admitted again. With more than `capacity` queries, the paths
+    that were met first are forgotten, and their counts start again.
     """
 
     def __init__(self, limit: int, capacity: int = 100_000) -> None:
@@ -78,7 +78,7 @@ class Variants:
         return True
 
     def _forget(self, but: int) -> None:
-        """The path that was met first, unless it is this one."""
+        """Forget the path that was met first, other than `but`."""
         for key, seen in self._seen.items():
             if key != but:
                 self._held -= 1 if isinstance(seen, int) else len(seen)
