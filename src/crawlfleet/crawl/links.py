@@ -26,10 +26,11 @@ from crawlfleet.core.urls.traps import Variants
 from crawlfleet.model.crawl.frontier import Link
 
 REMEMBERED: Final = 131_072
-"""Entries of some 250 bytes, 33 MB, and hardly twice that whatever a site does: a link has one or
-two, and long ones count for several. When full, nothing is added until the next page, for which all
-is forgotten: links that stand on every page are back after it. On a site of 40,000 pages that link
-to any other a quarter as many made a page a fifth dearer."""
+"""Maximum number of remembered entries of some 250 bytes: 33 MB, and hardly twice that on any site.
+A link has one or two entries, and long ones count for several. When it is full, nothing is added
+until the next page, for which all entries are dropped; links that stand on every page are back
+after it. On a site of 40,000 pages that link to any other a quarter as many entries made a page a
+fifth more expensive."""
 MOST_LINKS: Final = 10_000
 """Maximum number of links that are followed from one page; a sitemap may have as many as its
 standard allows."""
@@ -79,7 +80,8 @@ class Links:
         self._by_site: dict[str, _Memory] = {}
         self._by_folder: dict[str, _Memory] = {}
         self._near: dict[str, tuple[_Memory, _Memory]] = {}
-        """Both of these, for pages whose address shows that it lies in just that folder."""
+        """The results of the site and of the folder, for pages whose address shows that they lie in
+        just that folder."""
         self._hosts: dict[str, str] = {}
         """The text of each host, of which there is one for all its links."""
         self._anywhere: _Memory = {}

@@ -16,7 +16,7 @@ _decoders: Final[dict[type, msgspec.msgpack.Decoder[object]]] = {}
 
 
 def encode(message: object) -> bytes:
-    """The message as bytes, whatever numbers are in its items."""
+    """Return the message as bytes; any number in its items is allowed."""
     try:
         return _encode(message)
     except OverflowError:

@@ -87,8 +87,8 @@ def engine_of(
     name: str = "",
     parts: int = 1,
 ) -> Engine:
-    """An engine that works for a desk; with a `ledger`, under that name. `parts` are those of each
-    host, which need one."""
+    """Build an engine that gets its work from a work queue. With a `ledger`, the engine uses it
+    under that `name`. `parts` is the number of parts of each host; hosts in parts need a ledger."""
     _, plan = checked(parameters)
     granted = None
     if ledger is not None:

@@ -146,7 +146,7 @@ class Committer:
 
     @property
     def empty(self) -> EmptyFields:
-        """The fields that no item has had a value for, of whatever execution of the crawl."""
+        """Return the fields that have had no value in any item, of any execution of the crawl."""
         all = _sum([self.notes, self._earlier, self._others])
         return EmptyFields(selectors_of(self._plan, all.empty or ()), all.read)
 

@@ -123,12 +123,15 @@ class CrawlRun:
         ledger: Ledger | None = None,
         warn: Callable[[EmptyFields], None] = lambda empty: None,
     ) -> None:
-        """`allow_private` is what the node allows and the crawl asks for, both. In a later `round`
-        all that was visited before is visited again, and asked for with conditions; the sinks
-        get what has changed, and which pages are gone. Unless it `goes_on` some day, the output is
-        finished also when a limit ended it. As a `member` it is one of those that work on the
-        frontier, or have worked on it before. A `ledger` says when hosts may be visited.
-        `warn` is called once if selectors catch nothing on many pages."""
+        """Create a crawl. Pass `allow_private` only if both the node and the crawl allow private
+        addresses.
+
+        In a later `round` the crawl visits all earlier URLs again, with conditional requests; the
+        sinks get the changed pages, and marks of pages that are gone. When a limit ends the crawl
+        its output is finished, too, unless it `goes_on` some day. As a `member` it shares the
+        frontier with other executions, present or earlier. A `ledger` decides when hosts may be
+        visited. `warn` is called once if selectors match nothing on many pages.
+        """
         self._ledger = ledger
         self._goes_on = goes_on
         self._is_shard = member is not None and member.is_shard
@@ -139,7 +142,7 @@ class CrawlRun:
         self._is_open = asyncio.Event()
         self._is_over = False
         self._counts = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
-        """As they were when the frontier was asked last."""
+        """Counts of the last request to the frontier."""
         self._hosts_at_end: Sequence[HostFigures] = ()
         self._ended: CrawlProgress | None = None
         self._asked_others = 0.0

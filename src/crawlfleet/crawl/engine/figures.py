@@ -31,7 +31,7 @@ MOST_REMEMBERED: Final = 1_000
 
 
 class Teller:
-    """Remembers what figures need that is not in the crawl's books any more."""
+    """Keeps the values for figures that `WorkFigures` no longer has."""
 
     def __init__(self) -> None:
         self._rates: deque[Rate] = deque(maxlen=MOST_RATES)
@@ -40,7 +40,7 @@ class Teller:
         self._pauses: dict[str, Pausing] = {}
 
     def remember(self, pause: Pausing) -> None:
-        """A host is left alone for a while."""
+        """Remember a pause of a host."""
         self._pauses.pop(pause.host, None)
         self._pauses[pause.host] = pause
         if len(self._pauses) > MOST_REMEMBERED:
@@ -56,7 +56,7 @@ class Teller:
         is_final: bool = False,
         empty_fields: Mapping[str, str] = MappingProxyType({}),
     ) -> ToldFigures:
-        """All of them, now; or at the end, with the speed over all of this life."""
+        """Return all figures of now; with `is_final`, the speed is that over this whole life."""
         figures, part = progress.figures, progress.part
         self._count(now, figures.pages)
         told = ToldFigures(

@@ -24,7 +24,7 @@ AT_ONCE: Final = 32
 
 
 class HostLeftAlone(CrawlfleetError):
-    """The host asked to be left alone for longer than a list waits."""
+    """The host asked for a pause longer than a list waits."""
 
     error_class: ClassVar = ErrorClass.ERROR
 

@@ -319,6 +319,6 @@ def disallowed(waiting: WaitingUrl, reason: str, now: float) -> Visit:
 
 
 def asked_to_wait(fetched: Fetched, now: float) -> float | None:
-    """The seconds that the site asks us to stay away."""
+    """Return the seconds of the pause that the site asked for."""
     asked = fetched.header("retry-after") if fetched.status >= 300 else None
     return refetch.retry_after_s(asked, now) if asked else None

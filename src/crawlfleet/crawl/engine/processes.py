@@ -42,7 +42,7 @@ class CrewLost(CrawlfleetError):
 
 
 class Crew:
-    """N processes that work for desks of this one."""
+    """N worker processes, each with a work queue in this process."""
 
     def __init__(
         self,

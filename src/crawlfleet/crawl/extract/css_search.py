@@ -78,7 +78,7 @@ def _by_parts(page: HtmlPage, selector: str) -> list[LexborNode]:
 def _step(
     page: HtmlPage, segment: list[tuple[str, str]], around: list[LexborNode] | None
 ) -> list[LexborNode]:
-    """The matches of a segment that lie within those of the one before it."""
+    """Return the matches of a segment that lie within those of the segment before it."""
     if around is not None and not around:
         return []
     text = _text(segment)
@@ -114,9 +114,9 @@ def _text(segment: list[tuple[str, str]]) -> str:
 
 
 def _head(node: LexborNode, segment: list[tuple[str, str]]) -> LexborNode | None:
-    """An element that lies in the same elements as the first one of the segment does.
+    """Return an element with the same ancestors as the match of the segment's first step.
 
-    Siblings do, so only steps to children count.
+    Siblings have the same ancestors, so only steps to children count.
     """
     head: LexborNode | None = node
     for combinator, _ in segment[1:]:

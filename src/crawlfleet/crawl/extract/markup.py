@@ -1,4 +1,4 @@
-"""A page as a tree, whatever its mark-up does; parsed once, and searched for all that is wanted."""
+"""A page as a tree that tolerates any mark-up: parsed once, and used for all searches."""
 
 from typing import Any, Final
 
@@ -27,11 +27,8 @@ _UNREAD: Final = object()
 
 
 class HtmlPage:
-    """The mark-up of one page, parsed when it is first asked for.
-
-    `body` is UTF-8, or nearly, and was in `charset` when it came; nothing in it can make this
-    raise.
-    """
+    """The mark-up of one page, parsed on first use. `body` is UTF-8, or nearly, and was in
+    `charset` when it came. No content can make this class raise."""
 
     def __init__(self, body: bytes, url: str, charset: str = UTF8) -> None:
         self.url = url
@@ -76,7 +73,8 @@ class HtmlPage:
         return self._base
 
     def spelt(self, href: str) -> str:
-        """A link of the page as a browser asks for it: its query is in the page's charset."""
+        """Return a link of the page as a browser requests it: its query is in the page's
+        charset."""
         if self.charset == UTF8 or href.isascii():
             return href
         if self.charset == ASCII:
@@ -97,8 +95,8 @@ class HtmlPage:
 
     @property
     def leads(self) -> list[Lead]:
-        """Every element that leads elsewhere, or says where it does not, and some that do
-        neither. A few come twice. Those that lead elsewhere are in order."""
+        """All elements with links, refreshes or directives, and some others. A few come twice.
+        Those with links are in order."""
         if self._leads is None:
             metas = _read(self.tree.tags("meta"))
             if _only_hrefs_lead(self.tree, metas):

@@ -38,7 +38,7 @@ that it joins from many pieces: 2 MB of table rows without a table would take 6 
 
 
 def main() -> None:
-    """Read pages until nobody wants any more."""
+    """Read pages until the parent process closes the connection."""
     # Ctrl-C in the terminal is meant for the process of the crawl.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -88,16 +88,18 @@ def _limit_memory(limit: int) -> None:
 
 
 def _data_bytes() -> int:
-    """Return what counts towards the memory limit already; nothing where the system does not
-    say."""
+    """Return the bytes that count towards the memory limit already; 0 where the system does not
+    report them."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_bytes().split()[5]) * resource.getpagesize()
     return 0
 
 
 def _memory_failed(error: Exception, body: bytes, limit: int) -> str:
-    """Say why a page could not be read whose reading got no more memory. The HTML parser gives no
-    reason when it gives up; too little memory is the only one known."""
+    """Return the reason for a page whose reading ran out of memory.
+
+    The HTML parser gives no reason when it gives up; too little memory is the only one known.
+    """
     begin = "the HTML parser gave up" if isinstance(error, SelectolaxError) else "reading it failed"
     return (
         f"{begin}: it needs more memory than the {limit / 1e6:,.0f} MB that a page of "

@@ -162,7 +162,7 @@ class _Stream:
         )
 
     def _take(self, events: Iterator[Any]) -> bool:
-        """Take in what has come; false when there is no need to go on."""
+        """Take the elements parsed so far. Returns false when reading can end."""
         for event, element in events:
             name = _local(element)
             if event == "start":

@@ -34,7 +34,8 @@ DISCARD: Final = 9
 
 P = TypeVar("P", bound=asyncio.Protocol)
 Bar = Callable[[str, int], str | None]
-"""Says why a port of an address may not be reached, for other reasons than the guard's."""
+"""Returns the reason why a port of an address may not be reached, other than the guard's
+reasons."""
 
 
 class AddressRefused(CrawlfleetError):
@@ -160,8 +161,8 @@ class Dialler:
         return self._own_tls or tls_context(verify=self._verify_tls, http2=self._http2)
 
     async def address_of(self, host: str) -> str | None:
-        """The first address of a host, which is the first that is tried; `None`: it has none, or
-        nobody says in time."""
+        """Return the address of a host that is tried first. `None` if it has none, if the resolver
+        does not answer in time, or in a cell."""
         if self._door is not None:
             return None
         try:
@@ -171,14 +172,14 @@ class Dialler:
             return None
 
     async def close(self) -> None:
-        """Let go of what it made itself; `names` that were given may serve others."""
+        """Close the resolver, unless `names` were given: they may serve others."""
         if self._owns_names:
             await self._names.close()
 
     async def allowed(self, host: str, barred: Bar | None = None, port: int = 0) -> Sequence[str]:
-        """The addresses of a host without the forbidden ones, and those whose `port` is `barred`;
-        one at least is left. In a cell a name stands for itself: the agent looks it up, and judges
-        what it finds. Raises `AddressRefused` and `NameUnknown`."""
+        """Return the allowed addresses of a host, without those whose `port` is `barred`; at least
+        one. In a cell the host itself comes back: the agent resolves it and judges its addresses.
+        Raises `AddressRefused` and `NameUnknown`."""
         if self._door is not None and not is_literal(host):
             return (host,)
         known = await self._names.addresses(host)
@@ -191,7 +192,8 @@ class Dialler:
         return allowed
 
     async def _check_behind(self, proxy: Proxy, host: str) -> None:
-        """Refuse what a proxy should not be asked for, as far as this can be known from here."""
+        """Raise `AddressRefused` for hosts that a proxy must not be asked for, as far as this
+        machine can know them."""
         name = host.rstrip(".")
         if name in HIDDEN_NAMES:
             raise AddressRefused(f"{host} is a cloud's metadata service")

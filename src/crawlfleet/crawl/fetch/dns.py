@@ -86,7 +86,7 @@ class SystemDirectory:
 
 
 class Names:
-    """Addresses of hosts, asked for once however many want to know, and remembered."""
+    """A cache of host addresses. Concurrent look-ups of a name are one request to the resolver."""
 
     def __init__(self, directory: Directory | None = None, *, size: int = REMEMBERED) -> None:
         self._directory = directory or SystemDirectory()

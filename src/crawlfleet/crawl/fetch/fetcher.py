@@ -87,7 +87,7 @@ class Fetcher:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of all connections; nothing may be under way any more."""
+        """Close all connections. No request may be under way."""
         self._pool.close()
         self._watch.close()
         await self._dialler.close()

@@ -43,7 +43,7 @@ _IDLE, _HEAD, _BODY, _DONE = range(4)
 
 
 class _Stop(Exception):
-    """Ends the parsing; what is the matter stands in the answer."""
+    """Ends the parsing; the response contains the reason."""
 
 
 class Wanted:
@@ -136,10 +136,8 @@ class Http1Connection(asyncio.Protocol):
     # One exchange.
 
     def ask(self, request: bytes, wanted: Wanted, ends_at: float) -> asyncio.Future[RawResponse]:
-        """Send a request; the answer is whole, or says what is the matter, before `ends_at`.
-
-        Its outcome is never OK unless everything that was promised has come.
-        """
+        """Send a request and return the response before `ends_at`, complete or with the reason why
+        it is not. Its outcome is never OK unless all of it has come."""
         now = time.monotonic()
         self.asked += 1
         self._wanted = wanted
@@ -369,7 +367,7 @@ class Http1Connection(asyncio.Protocol):
             waiter.set_result(answer)
 
     def _note(self, outcome: Outcome, reason: str) -> None:
-        """Write down what is the matter, where the status has not said something worse."""
+        """Record a fault, unless the status shows a worse one."""
         answer = self._answer
         if self._stage == _HEAD or answer.outcome is Outcome.OK:
             answer.outcome, answer.reason = outcome, reason

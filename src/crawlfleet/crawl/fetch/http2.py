@@ -80,7 +80,7 @@ class _Frames(H2Connection):
 
 
 class _Head:
-    """Says what the parser of HTTP/1.1 says of the head of an answer."""
+    """The head of a response, with the interface of the HTTP/1.1 parser."""
 
     status = 0
 
@@ -205,7 +205,8 @@ class Http2Connection(Http1Connection):
                 self._stop(Outcome.BAD_RESPONSE, "interim answers and no real one")
 
     def check(self, now: float) -> None:
-        """As for HTTP/1.1; what else the server says meanwhile is no answer."""
+        """Fail the request when it exceeds a time limit, as for HTTP/1.1. Only frames of the
+        response count as progress."""
         limits = self._limits
         if now >= self._ends_at:
             self._fail(Outcome.TIMEOUT, f"not finished within {limits.total_s:g} s")

@@ -54,7 +54,8 @@ _ESCAPED: Final = re.compile(rb"[^!$-&(-;=?-~]")
 
 
 def decode(body: bytes, name: str) -> str:
-    """The text of bytes in the encoding of that name. Never fails: what is none is U+FFFD."""
+    """Return the text of bytes in the encoding of that name. Never fails: invalid bytes become
+    U+FFFD."""
     codec = _MULTIBYTE.get(name)
     if codec is not None:
         text = body.decode(codec, _handler(name))
@@ -68,10 +69,10 @@ def decode(body: bytes, name: str) -> str:
 
 
 def spelt_in(href: str, name: str) -> str:
-    """A link as a browser asks for it that stands on a page in the encoding of that name.
+    """Return a link as a browser requests it, from a page in the encoding of that name.
 
-    Its query is in the page's own encoding, and what that does not have becomes `&#NNNN;`; all
-    else of it is UTF-8 everywhere, and what is escaped stays as it is.
+    Its query is in the page's encoding, and characters missing there become `&#NNNN;`. The rest of
+    the link is UTF-8 everywhere, and escapes stay as they are.
     """
     if href.isascii() or name in NO_OTHER:
         return href
@@ -186,7 +187,7 @@ def _euc_jp(char: str) -> bytes | None:
 
 
 def _with_states(text: str) -> str:
-    """ISO-2022-JP, which says with escapes what the bytes after them mean."""
+    """Decode ISO-2022-JP, whose escape sequences switch the meaning of the bytes after them."""
     pieces: list[str] = []
     state = _ASCII
 

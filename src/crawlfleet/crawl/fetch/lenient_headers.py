@@ -1,9 +1,9 @@
-"""Heads of answers with lines that are no headers, made readable as browsers read them.
+"""Repairs response heads with invalid header lines, as browsers do.
 
-A name with a space in it or without letters, a line without a colon: nobody can mean anything by
-it, and the page behind it is as good as any. Such a line is left out, and one that goes on in the
-next line with it. White space before a colon is no part of the name. What might be meant to say
-where the body ends is never left out: two parties could then see different answers.
+A name with a space in it or without letters, or a line without a colon, can have no meaning, and
+the page behind it is as good as any. Such a line is left out, with its continuation lines. White
+space before a colon is no part of the name. A line that may be meant to mark the end of the body is
+never left out: two parties could then see different responses.
 """
 
 import re
@@ -22,7 +22,7 @@ LONGEST_END: Final = 4
 
 
 class Unclear(HttpParserError):
-    """A line that is no header may be meant to say where the body ends."""
+    """An invalid header line may be meant to mark the end of the body."""
 
 
 def has_end(data: bytes | bytearray, start: int) -> bool:

@@ -20,7 +20,7 @@ class _Lane:
     def __init__(self) -> None:
         self.idle: list[Http1Connection] = []
         self.taken = 0
-        """Slots in use, by connections that are asked something or being made."""
+        """Slots in use: connections that are being made or have a request under way."""
         self.waiting: deque[asyncio.Future[Http1Connection | None]] = deque()
 
 
@@ -38,7 +38,7 @@ class Pool:
         """All idle connections, the oldest first."""
         self._taken = 0
         self._turns: OrderedDict[Hashable, None] = OrderedDict()
-        """Servers for which somebody waits and that have slots of their own left."""
+        """Servers with waiting callers and free slots of their own."""
         self._sweep: asyncio.TimerHandle | None = None
 
     async def take(self, key: Hashable, *, fresh: bool = False) -> Http1Connection | None:

@@ -63,7 +63,7 @@ def read_proxy(url: str) -> Proxy:
 
 
 class Tunnel(asyncio.Protocol):
-    """Asks an HTTP proxy for a connection (CONNECT), and hears its reply."""
+    """Requests a connection from an HTTP proxy (CONNECT), and reads its reply."""
 
     transport: asyncio.Transport
 

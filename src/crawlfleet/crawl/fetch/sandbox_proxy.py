@@ -1,7 +1,7 @@
-"""The only way out of a cell: the agent's proxy, which knows names and judges addresses.
+"""Connects from a cell through the agent's proxy, which resolves names and judges addresses.
 
-A process in a cell has no network and no name servers. Whatever it connects to it asks the agent
-for (CONNECT), and gets a socket that leads there, or the reason why not.
+A process in a cell has no network and no name servers. It asks the agent for each connection
+(CONNECT), and gets a socket to the target, or the reason for a refusal.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ class Unreached(Exception):
 
 
 def door_of_cell() -> "SandboxProxy | None":
-    """The door of the cell that this process is in; `None` when it is in none."""
+    """Return the agent's proxy for the cell that this process is in; `None` when it is in none."""
     told = os.environ.get(WAY_OUT)
     return SandboxProxy(read_proxy(told)) if told else None
 
 
 class SandboxProxy:
-    """Leads to wherever the agent lets this process go."""
+    """Connects to the targets that the agent allows."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -80,7 +80,8 @@ class SandboxProxy:
 
 
 async def _reply(loop: asyncio.AbstractEventLoop, way: socket.socket) -> bytes:
-    """The head of the answer. What comes behind it is left: a server may be the first to speak."""
+    """Return the head of the response. Bytes behind it are left unread: a server may be the first
+    to send."""
     reply = b""
     while not reply.endswith(END_OF_HEAD) and len(reply) < MAX_REPLY_BYTES:
         await _something(loop, way)

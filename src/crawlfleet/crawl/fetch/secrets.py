@@ -11,7 +11,7 @@ from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.task import ErrorClass
 
 CREDENTIALS: Final = frozenset({*credentials.HEADERS, "cookie"})
-"""Headers that say who asks, whatever is in them."""
+"""Headers that identify the sender, whatever their value."""
 
 
 class NoSuchSecret(CrawlfleetError):

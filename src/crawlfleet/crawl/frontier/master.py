@@ -63,8 +63,8 @@ class MasterFrontier:
     def __init__(
         self, ask: Callable[[bytes], Awaitable[bytes]], rules: FrontierRules | None = None
     ) -> None:
-        """`ask` has the master answer; it raises `FrontierRefused`. Who names the `rules` of the
-        crawl spares the master what it need not be told."""
+        """Create the client. `ask` sends a request to the master; it raises `FrontierRefused`. With
+        the crawl's `rules`, links that the master already knows can be left out of commits."""
         self._ask = ask
         self._told = KnownLinks() if rules is not None and may_leave_out(rules) else None
         self._waiting: list[tuple[wire.AnyAsk, asyncio.Future[msgspec.Raw]]] = []

@@ -110,12 +110,11 @@ async def _ask(ask: Ask, what: wire.AnyAsk) -> msgspec.Raw:
 
 
 class RemoteFrontierClient:
-    """Implements `crawlfleet.ports.frontier.frontier.Frontier`: tells the master when the frontier
-    is lost, and does not count all URLs anew whenever somebody looks whether the crawl is
-    finished."""
+    """Implements `crawlfleet.ports.frontier.frontier.Frontier`. It reports a lost frontier to the
+    master, and caches the counts for callers that check whether the crawl is finished."""
 
     def __init__(self, frontier: Frontier, epoch: str, ask: Ask, *, is_lean: bool = False) -> None:
-        """A lean one is told of each link once."""
+        """Create the client. With `is_lean` it reports each link to the frontier only once."""
         self._links = KnownLinks() if is_lean else None
         self._leased = LeasedDepths()
         self._frontier = frontier
@@ -213,7 +212,8 @@ class RemoteFrontierClient:
             ) from error
 
     async def _tell(self, error: FrontierLost) -> None:
-        """Before this attempt ends: the next one cannot know what this one has seen."""
+        """Report the lost frontier to the master before this attempt ends: the next one cannot know
+        of it."""
         if self._told:
             return
         self._told = True

@@ -23,7 +23,7 @@ NAMING_KINDS: Final = ("jsonl", CSV)
 """Formats in which the kind of an item stands among its fields."""
 STRUCTURED_FIELDS: Final = ("json_ld", "open_graph", "microdata")
 TOLD: Final = ("table", "host", "port")
-"""Parameters of a URL that tell places apart and are no secrets."""
+"""Parameters of a URL that distinguish places and are no secrets."""
 SCHEMES: Final = {"sqlite": "table", "postgresql": "table", "postgres": "table"}
 
 

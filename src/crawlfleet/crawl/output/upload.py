@@ -89,9 +89,9 @@ class UploadSink:
         kinds: bool = False,
         others: Callable[[], Awaitable[tuple[Run, ...]]] | None = None,
     ) -> None:
-        """`columns` are the fields that items can have, `kinds` tells whether of several kinds.
-        With `others`, which tells how far the runs of a crawl count that several executions work
-        for, this is one of those."""
+        """Create an upload. `columns` are the fields that items can have; `kinds` is set if there
+        are several kinds of items. `others` is given if several executions work for the crawl: it
+        returns how far their runs count."""
         self._others = others
         self.wants_bodies = format.wants_bodies
         self._stream = stream
@@ -111,8 +111,8 @@ class UploadSink:
             self._earlier, self._run = runs, self._begun
 
     async def begin(self) -> None:
-        """Send the first segment, which says what the run goes on from: after `open`, and before
-        anything else is done. Raises `SinkUnusable` where nobody takes output."""
+        """Send the first segment, which names the runs that this one continues. Call it after
+        `open`, before anything else. Raises `SinkUnusable` where the master takes no output."""
         head = self._format.head(f"crawl-{self._context.task_id}")
         known = self._earlier if self._others is None else await self._others()
         await self._upload([*cut([head] if head else [])], items=0, known=known)

@@ -55,8 +55,8 @@ class Neighbourhood:
         suffixes: Callable[[], Suffixes],
         now: Callable[[], float],
     ) -> None:
-        """`address_of` tells where the requests to a host name go, `None` when that is unknown or
-        a proxy's matter; `suffixes` is asked for once there are two names."""
+        """Create the limits. `address_of` returns the address of a host name, or `None` when it is
+        unknown or a proxy resolves it; `suffixes` is called once there are two names."""
         self._domain_share = share_of(politeness, politeness.per_domain, workers)
         self._address_share = share_of(politeness, politeness.per_address, workers)
         self._address_of = address_of

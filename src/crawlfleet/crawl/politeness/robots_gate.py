@@ -68,7 +68,8 @@ class Admittance:
         redirected."""
 
     def welcome(self, site: Site) -> None:
-        """A host was leased that may have been asked before, for the sake of another."""
+        """Take over the clock of a newly leased host that had requests before, because another
+        host's robots.txt redirected to it."""
         if guest := self._guests.pop(site.key, None):
             site.clock.next_at = max(site.clock.next_at, guest.next_at)
 
