@@ -12,7 +12,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
 ENOUGH: Final = 65_536
-"""More is not asked for: some programs go through all that they could have open."""
+"""Maximum limit that is requested: some programs go through all files that they could have open."""
 OWN: Final = 256
 PER_SLOT: Final = 16
 """Open files of a cell or a process of the pool, in addition to its connections."""

@@ -312,8 +312,8 @@ def _measure_again(folder: Path) -> None:
 
 
 def _opened(folder: Path) -> int:
-    """Let everybody read it, whatever the umask: the code may run as another user than this one.
-    How many bytes it has."""
+    """Make the folder readable for all users, whatever the umask, since the code may run as another
+    one. Returns its size in bytes."""
     size = 0
     for path in (folder, *folder.rglob("*")):
         found = path.lstat()

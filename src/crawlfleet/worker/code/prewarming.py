@@ -88,7 +88,7 @@ class Warming:
 
 
 async def _fetch(ref: BundleRef, link: ControlLink, session: Registered) -> bytes:
-    """Fetch the archive from the master that asked for its environment; raises `NoCode`."""
+    """Fetch the archive from the master that requested its environment. Raises `NoCode`."""
     payload = msgspec.Raw(msgspec.json.encode(BundleFetch(digest=ref.digest)))
     request = ServiceRequest(session_id=session.session_id, payload=payload)
     try:

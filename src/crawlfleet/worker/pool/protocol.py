@@ -92,7 +92,7 @@ class Cancel(Order, frozen=True, kw_only=True):
 
 
 class WorkOrder(Order, frozen=True, kw_only=True, tag="obey"):
-    """An order for the work while it goes on; only sent to a process that takes `orders`."""
+    """An order for a running execution; sent only to a process that takes `orders`."""
 
     execution_id: str
     number: int

@@ -43,7 +43,8 @@ UNCONFINED: Final = (
     "`worker.sandbox.level` to `auto`, or `worker.bundles_unconfined = true` if it may"
 )
 Remove = Callable[[Path], bool]
-"""Removes a folder, whatever foreign code did to keep it; whether it is gone. Raises nothing."""
+"""Removes a folder, against any obstacles that foreign code has put up. Returns whether it is gone.
+Raises nothing."""
 KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 

@@ -25,7 +25,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.WORKER)
 LOG_BYTES: Final = 1_000_000
 GATHER_S: Final = 0.1
-"""Lines that come within it travel together, and it lies between one batch and the next."""
+"""Seconds for which lines are gathered before each batch."""
 LINES_AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 250_000
 FIGURES_BYTES: Final = 5_000

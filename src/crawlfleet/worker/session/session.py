@@ -51,7 +51,7 @@ Measure = Callable[[], Awaitable[Usage]]
 
 
 class WorkSession:
-    """Runs what is assigned to the node from registration until the session ends."""
+    """Runs the node's assignments from registration until the session ends."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""The frontier that the master keeps, asked through the node; and items that count with its steps.
+"""The frontier at the master, reached through the node; and items that count with its steps.
 
-Who asks waits for the answer: while the master is away, the work stands still.
+Each call waits for its response: while the master is away, the work stands still.
 """
 
 import base64
@@ -16,7 +16,7 @@ from .leased_request import Page
 from .protocol import Failed, Wire
 
 IN_JSON: Final = b"\2"
-"""Before what is said: the answer comes in the same form."""
+"""First byte of a request in JSON; its response is in JSON, too."""
 WORKER: Final = "spider"
 OK: Final = "ok"
 NOWHERE: Final[Mapping[str, float]] = MappingProxyType({})
@@ -41,7 +41,7 @@ class Frontier:
         self.items = CountedItems(wire)
 
     def open(self) -> None:
-        """Learn what earlier attempts have done."""
+        """Open the frontier and load the results of earlier attempts."""
         (receipts,) = self._talk(lambda: [{"ask": "open"}])
         self.items.know(receipts)
 
@@ -61,12 +61,12 @@ class Frontier:
         return self._held
 
     def look(self) -> None:
-        """Hear how much there is left to do."""
+        """Update the numbers of waiting and outstanding requests."""
         self._talk(lambda: [{"ask": "busiest", "limit": 0}])
 
     def lease(self, hosts: int, each: int, leaving: Collection[str] = ()) -> list[tuple[Page, str]]:
-        """Requests to be made now, and what they were taken in as; none of those hosts that are
-        `leaving`."""
+        """Lease requests, and return each new one with its serialised text. No more are leased of
+        the hosts in `leaving`."""
         number = self._next("lease")
 
         def ask() -> list[dict[str, Any]]:
@@ -109,10 +109,13 @@ class Frontier:
         returned: Sequence[Page] = (),
         rests: Mapping[str, float] = NOWHERE,
     ) -> list[Page]:
-        """These are done: what they led to waits, and their items count, all in one step. Those
-        that are `returned` wait again; a host with nothing left here is given back, and left alone
-        until the time in `rests`. What is not this execution's any more is left to whoever has it;
-        those pages are given back."""
+        """Commit finished pages: the requests that they led to are added, and their items count,
+        all in one step.
+
+        Requests that are `returned` wait again. A host without leased requests here is given back,
+        and left alone until the time in `rests`. Pages whose lease this execution has lost do not
+        count: they are returned to the caller.
+        """
         given = [*pages]
         while True:
             pages, returned = [*filter(self.has, pages)], [*filter(self.has, returned)]
@@ -131,7 +134,7 @@ class Frontier:
                 self._tokens.pop(host, None)
 
     def close(self) -> None:
-        """Let others have what was leased and not done."""
+        """Release all unfinished leases, and declare the items complete."""
         if self._held:
             self._talk(lambda: [{"ask": "forget", "worker": WORKER}])
             self._held.clear()
@@ -191,7 +194,8 @@ class Frontier:
         return self._numbers[kind]
 
     def _talk(self, asks: Callable[[], list[dict[str, Any]]]) -> Any:
-        """The answers; after the master forgot who has what, once that was said again."""
+        """Send requests and return their answers. If the master has restarted, the leases are
+        declared again first."""
         while True:
             asked = asks()
             told = self._ask({"asks": asked, "life": self._life if self._held else 0})

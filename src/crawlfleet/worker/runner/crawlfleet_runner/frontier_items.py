@@ -1,4 +1,4 @@
-"""Items that count with the steps of a frontier, and what an execution notes of itself there."""
+"""Items that count with the steps of a frontier, and the notes of each execution there."""
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,14 +71,14 @@ class CountedItems:
         ]
 
     def line(self, fields: Iterable[str], text: str) -> bytes:
-        """An item as it travels: the names of its fields, and its JSON."""
+        """Return the line of an item in a segment, from the names of its fields and its JSON."""
         if not self._columns:
             self._columns = [str(name) for name in fields][:MOST_COLUMNS]
         return f'["items",{sober(text)}]\n'.encode("utf-8", "replace")
 
     def stage(self, lines: Sequence[bytes]) -> None:
-        """Hand over items that the next step counts, in place of what was staged and not counted.
-        Raises `Failed` if they are not taken."""
+        """Send the items of the next step, in place of staged ones that did not count. Raises
+        `Failed` if the master refuses them."""
         first = self._sequence + 1
         self._staged = len(lines)
         for data, count, is_part in pieces(lines):
@@ -102,7 +102,7 @@ class CountedItems:
         return told
 
     def count_staged(self, pages: Sequence[Page]) -> None:
-        """The step was made."""
+        """Count the staged items and the pages: their step was committed."""
         self._counted = self._sequence
         self._own += self._staged
         self._staged = 0
@@ -110,7 +110,7 @@ class CountedItems:
         self._urls += len(pages)
 
     def finish(self, receipts: Mapping[str, Any]) -> None:
-        """Say that all of it counts."""
+        """Declare to the master that all items count."""
         self.know(receipts)
         if self._sequence or self._earlier:
             self._send(b"", 0, False, first=self._sequence + 1, known=self._earlier)

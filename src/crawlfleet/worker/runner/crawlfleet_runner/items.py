@@ -34,8 +34,8 @@ class Items:
         self.count = 0
 
     def put(self, fields: Iterable[str], line: str | None = None, kind: str = "items") -> None:
-        """One item: its fields, or its JSON beside their names. Waits while too many are on their
-        way. Raises `Failed` if they are not taken."""
+        """Send one item, given by its fields, or by its JSON and their names. Waits while too many
+        items are unconfirmed. Raises `Failed` if the master refuses them."""
         if not self._takes:
             raise Failed("the node passes no items on to the master")
         text = json.dumps(fields, ensure_ascii=False, default=str) if line is None else line
@@ -55,7 +55,8 @@ class Items:
             self._change.notify_all()
 
     def finish(self) -> None:
-        """Send what is left, and say that all of it counts. Raises `Failed` if it is not taken."""
+        """Send the remaining items, and declare that all count. Raises `Failed` if the master
+        refuses them."""
         with self._change:
             self._is_over = True
             self._change.notify_all()
@@ -113,8 +114,8 @@ def sober(text: str) -> str:
 
 
 def pieces(lines: Iterable[bytes]) -> Iterator[tuple[bytes, int, bool]]:
-    """Lines in pieces of a bounded size, with how many end in each, and whether the last goes on
-    in the next one."""
+    """Yield the lines in pieces of a bounded size, each with the number of lines that end in it,
+    and whether its last line continues in the next one."""
     gathered: list[bytes] = []
     size = 0
     for line in lines:

@@ -15,12 +15,12 @@ DETAILS_CHARS: Final = 8_000
 
 
 class Work:
-    """One piece of work; `cancel` and `stop` come from another thread."""
+    """One execution's work; `cancel` and `stop` are called from another thread."""
 
     def __init__(
         self, wire: Wire, items: Items, parameters: dict[str, Any], takes: Collection[str] = ()
     ) -> None:
-        """`takes` is what the node understands."""
+        """Create the work. `takes` names the services to which the node relays requests."""
         self.wire = wire
         self.items = items
         self.parameters = parameters
@@ -36,7 +36,7 @@ class Work:
         self.is_cancelled.set()
 
     def stop(self) -> bool:
-        """End with what there is; whether that is possible."""
+        """End early with the results so far. Returns whether that is possible."""
         return False
 
 

@@ -17,13 +17,13 @@ ASK_EVERY_S: Final = 0.5
 FORGOTTEN_S: Final = 30.0
 """A process forgets a host that it has not visited for so long."""
 RENEW_AT: Final = 0.5
-"""The share of a window after which a new one is asked for, so that there is always one."""
+"""Share of a window after which a new one is requested, so that there is always one."""
 EARLY_S: Final = 0.0005
 """The most by which a timer may wake too early."""
 SOON_S: Final = 0.02
 """Wants that come within this time travel together."""
 TROUBLE_S: Final = 1.0
-"""The pause before the ledger is asked again that did not answer."""
+"""Seconds until the next request to a ledger that did not answer."""
 REPORT_EVERY_S: Final = 60.0
 """The time between two log lines about a ledger that does not answer."""
 LAST_WORDS_S: Final = 2.0

@@ -12,18 +12,18 @@ EACH_BYTES: Final = 100
 
 
 class Page:
-    """A request that was leased, and what came of it so far. Another one each time that it is
-    leased: what belongs to an earlier lease must not count with a later one."""
+    """A leased request with its results so far. Each lease makes a new object: results of an
+    earlier lease must not count with a later one."""
 
     def __init__(self, id: int, host: str) -> None:
         self.id = id
         self.host = host
-        """The queue that it waits in: its host, or a part of that."""
+        """The queue of the request: its host, or a part of that."""
         self.status = 0
         self.request: Any = None
-        """As it was handed to Scrapy."""
+        """The Scrapy request."""
         self.out: Any = None
-        """The host that it was let go to, until that has answered."""
+        """The host that counts the request as handed to Scrapy; `None` once it is answered."""
         self.is_left = False
         """True when the request was not sent after all."""
         self.links: dict[int, list[Any]] = {}

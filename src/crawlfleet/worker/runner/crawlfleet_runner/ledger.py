@@ -1,7 +1,8 @@
-"""When hosts may be asked, by the ledger that all crawls of the fleet share; by way of the node.
+"""Decides when hosts may be requested, by the ledger that all crawls of the fleet share; the node
+relays the messages.
 
-Windows are asked for in batches, and again before they end, so that a page costs no message. What
-the ledger does not answer is not asked. All but `_receive` happens in the thread of the reactor.
+Windows are requested in batches, and again before they end, so that a page costs no message. A host
+without a window gets no requests. All but `_receive` runs in the thread of the reactor.
 """
 
 import contextlib
@@ -72,8 +73,8 @@ class Ledger:
         """Called when something may be begun that could not before."""
 
     def open(self) -> None:
-        """Learn whether there is a ledger; waits for as long as nobody can say. Raises `Failed`
-        where it is needed and there is none."""
+        """Find out whether there is a ledger; waits while that is unknown. Raises `Failed` if one
+        is needed and there is none."""
         while not self.is_off:
             response = self._wire.call("ledger", {})
             refusal = response.get("refusal")
@@ -88,8 +89,8 @@ class Ledger:
             raise Failed(SHARED, "invalid")
 
     def close(self) -> None:
-        """Give back all windows, so that nobody waits for their end; once nothing is under way,
-        and the reactor has stopped."""
+        """Give back all windows, so that other processes need not wait for their end. Call it when
+        no request is under way and the reactor has stopped."""
         self.give_up()
         hosts = [*self._hosts.values()][:MAX_HOSTS_AT_ONCE]
         if hosts and not self.is_off:
@@ -127,8 +128,8 @@ class Ledger:
         return max(host.paused_until - self._clock(), 0.0)
 
     def enter(self, host: Host, go: Go, *, patiently: bool = False) -> None:
-        """Have `go` called when a request may start, in order; it counts as started then. Unless
-        it waits `patiently`, it is told when the host is left alone for long."""
+        """Call `go` when a request may start, in order; it counts as started then. Unless it waits
+        `patiently`, `go` is called with a reason when the host is left alone for long."""
         if self._is_shut:
             go("the spider is being stopped")
             return
@@ -145,14 +146,14 @@ class Ledger:
         self.changed()
 
     def pause(self, host: Host, seconds: float, why: str) -> None:
-        """A host is to be left alone, by everybody."""
+        """Leave a host alone for some seconds, in all crawls of the fleet."""
         seconds = min(seconds, LONGEST_PAUSE_S)
         host.paused_until = max(host.paused_until, self._clock() + seconds)
         self._pauses.append({"key": HOST + host.name, "for_s": seconds, "why": why})
         self._soon()
 
     def give_up(self) -> None:
-        """Nothing is to be begun any more; who waits is told so."""
+        """Stop starting requests: `go` of each waiting one is called with the reason."""
         self._is_shut = True
         for host in self._hosts.values():
             self._turn_away(host, "the spider is being stopped", everybody=True)
@@ -167,7 +168,7 @@ class Ledger:
         self._hosts = {name: host for name, host in self._hosts.items() if not host.is_idle(now)}
 
     def _advance(self, host: Host) -> None:
-        """Let those start whose turn it is."""
+        """Start the requests of a host that may start now."""
         if (rest_s := self.rests_for_s(host)) > LONG_PAUSE_S:
             self._turn_away(host, f"{host.name} is left alone for {rest_s:.0f} s")
         while host.waiting:
@@ -203,7 +204,7 @@ class Ledger:
             self._later(SOON_S, self._exchange)
 
     def _exchange(self) -> None:
-        """Say what there is to say, unless an answer is under way."""
+        """Exchange messages with the ledger, unless a request is under way."""
         self._is_due = False
         now = self._clock()
         if self.is_off or self._is_shut or self._asked is not None or now < self._silent_until:

@@ -78,7 +78,7 @@ def listen(wire: Wire, work: Work) -> None:
 
 
 def execute(wire: Wire, work: Work) -> None:
-    """Do the work, and say how it ended."""
+    """Run the work and report its end."""
     wire.say("started")
     ending: tuple[str, dict[str, Any]]
     try:

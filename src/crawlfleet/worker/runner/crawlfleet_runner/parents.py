@@ -4,7 +4,8 @@ from typing import Any
 
 
 class Parentage:
-    """A spider middleware, the outermost: tells the scheduler what each page led to."""
+    """The outermost spider middleware: it reports to the scheduler which requests and items each
+    page led to."""
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler

@@ -1,7 +1,7 @@
-"""Between Scrapy's downloader and the network: each request waits here for its turn.
+"""Delays Scrapy's requests between its downloader and the network, until each may start.
 
-What robots.txt asks for (Crawl-delay, where the project obeys it) and what a host answers
-(Retry-After) is taken note of, for all crawls of the fleet.
+The Crawl-delay of robots.txt (where the project obeys it) and the Retry-After of responses are
+noted for all crawls of the fleet.
 """
 
 import email.utils
@@ -19,7 +19,7 @@ ROBOTS: Final = "/robots.txt"
 
 
 class Gate:
-    """Stands before the download handlers of one crawler."""
+    """Delays requests before they reach the download handlers of one crawler."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class Gate:
         left_alone: Callable[[Any], None],
         is_page: Callable[[Any], bool],
     ) -> None:
-        """`room` says how many requests at once there is use for here, by the host's name and what
-        the host may be asked at once; `answered` and `left_alone` are told which request was;
-        `is_page` says whether a request can be given back."""
+        """Create the gate. `room` returns how many requests at once this worker can use, by the
+        host's name and limit; `answered` and `left_alone` are called with the request; `is_page`
+        returns whether a request can be given back."""
         self._crawler = crawler
         self._ledger = ledger
         self._room = room
@@ -48,7 +48,7 @@ class Gate:
         self._agent = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or "*"
 
     def install(self, handlers: Any) -> None:
-        """Have all that is downloaded pass by here."""
+        """Route all downloads through this gate."""
         if hasattr(handlers, "download_request_async"):
             download = handlers.download_request_async
             handlers.download_request_async = lambda request: self._pass(download, request)

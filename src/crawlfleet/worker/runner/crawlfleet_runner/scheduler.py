@@ -1,10 +1,10 @@
 """A Scrapy scheduler whose requests wait at the master: several workers share them, and a crawl
-that is killed goes on elsewhere.
+that is killed continues elsewhere.
 
-A request is done when its response was dealt with to the end. Then, in one step, what it led to
-waits, its items count, and it is never made again. Until then nothing of it counts, so that whoever
-makes it once more repeats nothing. Hosts are leased, each to one worker at a time, and asked when
-the fleet's ledger says so.
+A request is done when its response was processed to the end. Then, in one step, the requests that
+it led to are added, its items count, and it is never made again. Until then nothing of it counts,
+so that a worker that makes it again repeats nothing. Hosts are leased, each to one worker at a
+time, and requested when the fleet's ledger allows it.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ COMMIT_EVERY_S: Final = 0.3
 """Interval of commits, in seconds. Requests finished since the last commit are repeated when the
 worker dies."""
 LEASE_EVERY_S: Final = 1.0
-"""So often it is asked for more while there is enough for now."""
+"""Interval at which more requests are leased while there are enough for now."""
 FIRST_PATIENCE_S: Final = 0.25
 LONGEST_PATIENCE_S: Final = 2.0
 """Between two questions for work, or for the end, when there was none."""
@@ -66,12 +66,12 @@ class Scheduler:
         self._done: list[Page] = []
         self._returned: list[Page] = []
         self._leaving: set[str] = set()
-        """Queues that others are to have, once what is being made of them is done."""
+        """Queues to give to other workers, once their requests under way here are done."""
         self._rests: dict[str, float] = {}
-        """Until when those of them are left alone whose host asked for that."""
+        """End of the pause of each leased queue whose host asked for one."""
         self._seeds: dict[int, list[Any]] = {}
         self._loose: set[int] = set()
-        """Items that no page led to, and that were not leased here yet."""
+        """Ids of items that no page led to and that were not leased here yet."""
         self._known: set[int] = set()
         self._ordinals: dict[bytes, int] = {}
         self._parents: dict[int, tuple[Any, Page]] = {}
@@ -83,8 +83,8 @@ class Scheduler:
         self._committed_at = self._leased_at = time.monotonic()
         self._ask_at = 0.0
         self.trouble: Exception | None = None
-        """Why the crawl cannot go on: Scrapy only logs what is raised in here. Nothing counts from
-        then on."""
+        """The error that ended the crawl, since Scrapy only logs exceptions from here. Nothing
+        counts after it."""
         self._patience_s = FIRST_PATIENCE_S
 
     @classmethod
@@ -216,7 +216,7 @@ class Scheduler:
         return int.from_bytes(mark[:8], "big", signed=True)
 
     def _numbered(self, mark: bytes, ordinals: dict[bytes, int], start: str) -> bytes:
-        """Another mark each time that the same one comes."""
+        """Return a new mark each time that the same one comes."""
         ordinals[mark] = number = ordinals.get(mark, 0) + 1
         return hashlib.blake2b(mark + f"{start} {number}".encode()).digest()
 
@@ -241,7 +241,7 @@ class Scheduler:
     # What waits at the master
 
     def _attend(self) -> None:
-        """Commit what is due, give back what others should have, and ask for more."""
+        """Commit results that are due, give back queues for other workers, and lease more."""
         now = time.monotonic()
         is_idle = not self._ready and not self._local
         is_due = is_idle or now >= self._committed_at + COMMIT_EVERY_S
@@ -285,8 +285,8 @@ class Scheduler:
         self._done.append(page)
 
     def _count_loose(self) -> None:
-        """Have items count that no page led to, at the end of a crawl that is ended early: they
-        wait among the requests, which nobody may come for any more."""
+        """Count items that no page led to, at the end of a crawl that is ended early: they wait
+        among the requests, which no worker may lease any more."""
         for queue in [*self._ready]:
             self._leave(queue)
         self._commit()
@@ -328,7 +328,8 @@ class Scheduler:
         self._committed_at = time.monotonic()
 
     def _give_back(self) -> None:
-        """Let others have their share of the hosts, and leave those alone that asked for it."""
+        """Give back queues so that others get their share, and those whose hosts asked for a
+        pause."""
         for queue in [*self._ready]:
             name = queue.partition(PART)[0]
             if (rest_s := self.ledger.rests_for_s(self.ledger.host(name))) > LONG_PAUSE_S:
@@ -349,7 +350,8 @@ class Scheduler:
     # What goes to Scrapy
 
     def _pick(self) -> tuple[Page, Any] | None:
-        """A request whose host may be asked; hosts take turns."""
+        """Return a request whose host may be requested now; hosts take turns. `None` if there is
+        none."""
         assert self._gate is not None, "it was made before"
         for queue in [*self._ready]:
             waiting = self._ready[queue]
@@ -372,8 +374,8 @@ class Scheduler:
         return None
 
     def _hook(self) -> None:
-        """Hear when Scrapy is done with a request: no signal tells that all of its items are
-        through, but the engine's list of what is in progress does."""
+        """Hook into the engine's list of requests in progress, to learn when a request is done: no
+        signal shows that all of its items are processed."""
         if self._slot is not None:
             return
         engine = self._crawler.engine

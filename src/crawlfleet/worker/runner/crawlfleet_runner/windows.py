@@ -1,4 +1,4 @@
-"""The hosts that a spider asks, each with the window that this process has of it."""
+"""The hosts of a spider, each with the window that this process has of it."""
 
 import math
 from collections import deque
@@ -19,12 +19,13 @@ class Host(KeyWindow):
         super().__init__()
         self.name = name
         self.delay_s = self.crawl_delay_s = 0.0
-        """Between two starts, as the project wants it, and as robots.txt does."""
+        """Minimum seconds between two requests: by the project's settings, and by robots.txt."""
         self.concurrency = 1
         self.room = 0
-        """Requests at once that there is use for, where others ask parts of the host; else 0."""
+        """Number of requests at once that this worker can use, where others visit parts of the
+        host; else 0."""
         self.handed = 0
-        """Requests that were let go to Scrapy, and have not been answered."""
+        """Number of requests that Scrapy has and that are not answered."""
         self.waiting: deque[tuple[Go, bool]] = deque()
         """Callbacks of requests that wait to start, each with whether it waits without a time
         limit."""
