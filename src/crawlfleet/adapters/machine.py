@@ -13,8 +13,9 @@ class Machine:
     """The real `System`. Not to be shared by processes: they would draw the same entropy."""
 
     def __init__(self, *, steady: bool = False) -> None:
-        """With `steady`, `now` leaves out what the machine's clock is set ahead or back: for a
-        process whose instants no other machine reads."""
+        """Create the clocks. With `steady`, `now` leaves out what the machine's clock is set ahead
+        or back: for a process whose instants no other machine reads.
+        """
         self.now = SteadyClock() if steady else time.time
         self._drawn = b""
         self._used = 0

@@ -1,4 +1,4 @@
-"""How Redis is reached, and what it must promise before anything is entrusted to it."""
+"""Connections to Redis, and checks of its settings before anything is entrusted to it."""
 
 from collections.abc import Awaitable, Mapping
 from importlib.resources import files
@@ -66,7 +66,7 @@ def script(package: str, name: str) -> str:
 
 
 async def answer(of: Any) -> Any:
-    """What a command gives: the library's types cannot tell that it is awaited."""
+    """Await the result of a command: the library's types do not say that it is awaitable."""
     return await cast("Awaitable[Any]", of)
 
 

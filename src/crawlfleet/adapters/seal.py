@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 FORM: Final = "1"
-"""How it is sealed, before the first point: AES-256-GCM, nonce and text in base64."""
+"""Format of sealed values, before the first point: AES-256-GCM, nonce and text in base64."""
 _HEX: Final = re.compile(r"[0-9a-fA-F]{64}\Z")
 _SAME_KEY: Final = (
     "give every master the same `CRAWLFLEET_SECRETS_KEY`, or the same key file, or set the secret "

@@ -15,16 +15,16 @@ from crawlfleet.errors import StoreUnavailable
 
 J = TypeVar("J")
 Outcome = Any
-"""What a job gave; an exception is raised to the one who asked."""
+"""Result of a job; an exception is raised to the caller."""
 
 SWITCH_S: Final = 0.00002
-"""How long a thread waits for the interpreter lock before it demands it.
+"""Seconds for which a thread waits for the interpreter lock before it demands it.
 
 A busy event loop gives the lock up at each look at its sockets and takes it back at once. That
-wakes a waiting thread, which comes too late and begins its wait anew: with the interpreter's
-5 ms it may never get to demand the lock. Measured on two busy cores, commits of 100 tasks beside
-a loop with rounds of 0.3 ms, three runs each in turn: the slowest commit took 14.1, 2.0 and 1.6 s
-with 5 ms, 0.05, 0.07 and 0.13 s with this. Beside shorter rounds it gains little (0.8 and 0.6 s).
+wakes a waiting thread, which comes too late and begins its wait anew: with the interpreter's 5 ms
+it may never get to demand the lock. Measured on two busy cores, commits of 100 tasks beside a loop
+with rounds of 0.3 ms, three runs each in turn: the slowest commit took 14.1, 2.0 and 1.6 s with 5
+ms, 0.05, 0.07 and 0.13 s with this. Beside shorter rounds it gains little (0.8 and 0.6 s).
 """
 
 

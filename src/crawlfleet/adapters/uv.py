@@ -27,7 +27,7 @@ PASSED_ON: Final = re.compile(
     r"|(?:https?|all|no)_proxy",
     re.IGNORECASE,
 )
-"""What uv needs to know of the machine; no token or setting of ours."""
+"""Environment variables that uv needs; no token or setting of crawlfleet."""
 LINES_TOLD: Final = 200
 TAIL_LINES: Final = 40
 _UNREACHABLE: Final = re.compile(
@@ -140,7 +140,7 @@ async def _run(command: Sequence[str], folder: Path, tell: Callable[[str], None]
 
 
 def class_of(told: str) -> ErrorClass:
-    """Whether trying again can help, by what uv said."""
+    """Return the class of uv's error, which says whether trying again can help."""
     if _UNREACHABLE.search(told):
         return ErrorClass.NETWORK
     return ErrorClass.INVALID if _WRONG.search(told) else ErrorClass.ERROR

@@ -20,7 +20,7 @@ from crawlfleet.private_file import write_private
 
 T = TypeVar("T")
 Cut = dict[str, dict[str, int]]
-"""By stream and execution: through which number segments count."""
+"""Highest segment number that counts, by stream and execution."""
 Chain = list[tuple[RunFile, list[Frame]]]
 """Runs, and what is read of each."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -138,7 +138,7 @@ class OutputFolder:
         folder = self._of(task_id)
 
         def clear() -> None:
-            """Only what was written here: the folder may be one that others use, too."""
+            """Remove only files of this store: other programs may use the folder, too."""
             with contextlib.suppress(FileNotFoundError):
                 for path in [*folder.iterdir()]:
                     if _is_written(path.name):
@@ -161,7 +161,9 @@ class OutputFolder:
         await _trying(self._of(task_id), clear)
 
     def _cut(self, task_id: str, stream: Stream) -> dict[str, int]:
-        """What was settled of runs that take no more."""
+        """Return the segment numbers that `cut` has settled for a stream, by execution; empty
+        before that.
+        """
         path = self._of(task_id) / _CUT
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=Cut)
@@ -306,13 +308,13 @@ def _missing(task_id: str, execution_id: str) -> OutputUnavailable:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it has something of a crawl, or nothing at all."""
+    """Return whether the folder holds output of a crawl, or nothing at all."""
     names = [each.name for each in folder.iterdir()]
     return not names or any(map(_is_written, names))
 
 
 def _size(folder: Path) -> int:
-    """Of what was written here; what is being removed meanwhile is gone."""
+    """Return the bytes of this store's files; a file that is removed meanwhile counts as gone."""
     total = 0
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():

@@ -24,14 +24,16 @@ from crawlfleet.model.wire.output import MAX_UNPACKED_BYTES, Segment
 _FRAME: Final = struct.Struct(">III")
 """The lengths of head and data, and the checksum of both."""
 MOST_FRAME_BYTES: Final = 8_000_000
-"""Of head and data: far more than both may have. Other lengths are those of a damaged file."""
+"""Maximum size of head and data: far more than both may have. A larger one is that of a damaged
+file.
+"""
 LEAST_RESERVE: Final = 256_000_000
 MOST_RESERVE: Final = 5_000_000_000
 _head: Final = msgspec.json.Decoder(Segment)
 
 
 class Frame(NamedTuple):
-    """Where the data of a segment lies."""
+    """The place of a segment's data in the file."""
 
     segment: Segment
     at: int
@@ -179,8 +181,9 @@ class RunFile:
 
 
 def reserve_of(disk_bytes: int) -> int:
-    """How much of a disk output leaves free: the store may lie on the same one, and a store that
-    cannot write stops the fleet. Never more than a tenth; nothing where the size is not known."""
+    """Return the bytes that output leaves free on a disk of this size: a store on the same disk
+    that cannot write stops the fleet. At most a tenth of the disk; 0 where the size is not known.
+    """
     return min(disk_bytes // 10, max(LEAST_RESERVE, min(disk_bytes // 50, MOST_RESERVE)))
 
 

@@ -254,7 +254,7 @@ class Books:
         )
 
     def _room(self) -> int:
-        """How many URLs may be leased before `max_pages` could be exceeded."""
+        """Return how many URLs may be leased before `max_pages` could be exceeded."""
         most = self._rules.max_pages
         return self._tally.known if most is None else most - self._tally.pages - self._leased
 
@@ -439,7 +439,7 @@ class Books:
 
 
 def _empty(expected: int) -> "FewSeen | ExactSeen":
-    """What keeps so many URLs exactly."""
+    """Return an empty exact set for so many URLs."""
     if expected <= FEW:
         return FewSeen()
     from crawlfleet.adapters.frontier.fingerprint_table import ExactSeen

@@ -60,17 +60,17 @@ class PlannedUrl(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What a visited page links to, for when its depth falls."""
+    """The links of a visited page, kept in case its depth falls."""
 
     ids: bytes = b""
-    """Of known URLs whose depth could fall with it."""
+    """Packed ids of known URLs whose depth could fall with that of the page."""
     far: bytes = b""
-    """Links that lay too deep to be taken in, compressed."""
+    """Links that were too deep to be added, compressed."""
     redirect: int | None = None
 
 
 class FrontierSnapshot(NamedTuple):
-    """What an intake looks at."""
+    """The state of a frontier on which an intake decides."""
 
     rules: FrontierRules
     tables: Tables
@@ -99,7 +99,7 @@ class CommitPlan:
         self._dropped_before = present.tally.dropped
         self.found: dict[int, PlannedUrl] = {}
         self.known: dict[int, int] = {}
-        """By id: what is new or has changed in what is kept of a URL."""
+        """New or changed values of known URLs, by id; see `packing`."""
         self.new_hosts: dict[str, HostQueue] = {}
         self.visits: list[tuple[Any, ...]] = []
         self.retries: list[tuple[Any, ...]] = []
@@ -131,8 +131,9 @@ class CommitPlan:
         return new
 
     def take(self, parts: Iterable[tuple[HostQueue, HostCommit]]) -> None:
-        """What happened to the URLs of living leases. Others that are named are passed over: they
-        were spoken of before."""
+        """Take the visits, retries and returns of URLs under live leases. Other URLs are skipped:
+        an earlier commit has handled them.
+        """
         done: list[tuple[HostQueue, QueuedUrl, Visit]] = []
         for host, part in parts:
             open_ = self._open.get(host)
@@ -313,7 +314,7 @@ class CommitPlan:
         return falling
 
     def changes(self, receipts: Mapping[str, Any]) -> bool:
-        """Whether there is anything to write."""
+        """Return whether there is anything to write."""
         dropped = self.tally.dropped != self._dropped_before
         return bool(receipts or self.known or self.visits or self.retries or self.states or dropped)
 

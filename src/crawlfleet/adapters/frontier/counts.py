@@ -11,7 +11,7 @@ class RunningTotals(msgspec.Struct, kw_only=True):
     pages: int = 0
     dropped: int = 0
     lost: float = 0.0
-    """How many new URLs a Bloom filter is expected to have taken for known ones."""
+    """Number of new URLs that Bloom filters are expected to have taken for known ones."""
     outcomes: dict[str, int] = {}
     depths: dict[int, int] = {}
 

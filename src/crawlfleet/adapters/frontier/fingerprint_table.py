@@ -11,7 +11,7 @@ from crawlfleet.adapters.frontier.packing import UNSIGNED
 Numbers = NDArray[np.uint64]
 
 NEW: Final = np.uint64(2**64 - 1)
-"""What `find` says of a URL that is not known; deeper than any that is."""
+"""Value that `find` returns for an unknown URL; deeper than that of any known one."""
 FULL: Final = 0.6
 """The share of its cells at which the table doubles them: 27 to 53 bytes for a URL."""
 CHUNK: Final = 65_536
@@ -50,11 +50,13 @@ class ExactSeen:
 
     @property
     def size_bytes(self) -> int:
-        """What the table takes in RAM; half as much again while it doubles."""
+        """Bytes of the table in RAM; half as much again while it doubles."""
         return self._keys.nbytes + self._values.nbytes
 
     def find(self, ids: Numbers) -> Numbers:
-        """What is kept of each, or `NEW`; the ids are unsigned, as in all that takes arrays."""
+        """Return the value of each id, or `NEW`; ids are unsigned, as in all methods that take
+        arrays.
+        """
         ids = self._keyed(ids)
         cells = ids & self._mask
         keys = self._keys[cells]

@@ -51,7 +51,7 @@ class FolderShelf:
         folder = self._of(task_id)
 
         def clear() -> None:
-            """Only what was written here, and nothing that another master has open."""
+            """Remove only files of frontiers; fails while another master has them open."""
             if not folder.is_dir():
                 return
             busy = f"{folder} is in use by another master"

@@ -1,6 +1,6 @@
-"""Whose turn it is: the hosts of a crawl, and what of their queues is kept in RAM.
+"""The hosts of a crawl: their schedule, and the parts of their queues that are in RAM.
 
-A host costs a small object, whatever its queue holds. Only a leased host has a head: the next few
+A host costs a small object, however long its queue is. Only a leased host has a head: the next few
 URLs of its queue, read from the tables in portions. Everything here belongs to one thread.
 """
 
@@ -13,7 +13,7 @@ NEVER: Final = math.inf
 
 
 class QueuedUrl(NamedTuple):
-    """A URL that waits, as it lies in a head or is leased. Sorts by its key."""
+    """A waiting URL in a head or a lease. Sorts by its key."""
 
     key: int
     place: int
@@ -24,28 +24,28 @@ class QueuedUrl(NamedTuple):
     attempts: int = 0
     """Visits that ended in a retry; such a URL is in the table `delayed`, not in `queue`."""
     validator: str | None = None
-    """Of the round before."""
+    """Validator of the visit in the round before."""
 
 
 class Head:
-    """The next URLs of one host. What lies behind its marks is in the tables only."""
+    """The next URLs of one host. Those behind its marks are in the tables only."""
 
     __slots__ = ("_heap", "behind", "due_mark", "mark")
 
     def __init__(self) -> None:
         self._heap: list[QueuedUrl] = []
         self.mark = -1
-        """Of the queue, all keys up to this one were read."""
+        """All rows of the table `queue` up to this key were read."""
         self.behind = True
-        """Whether there may be more behind the mark."""
+        """True while there may be rows behind `mark`."""
         self.due_mark = (-NEVER, -1)
-        """Of the delayed ones, all up to this (due, place) were read."""
+        """All rows of the table `delayed` up to this (due, place) were read."""
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def reaches(self, key: int) -> bool:
-        """Whether a waiting URL with this key has to lie in here."""
+        """Return whether a waiting URL with this key belongs into the head."""
         return key <= self.mark or not self.behind
 
     def push(self, entry: QueuedUrl) -> None:
@@ -84,16 +84,17 @@ class HostQueue:
         self.next_at = next_at
         self.failures = failures
         self.queued = self.delayed = self.done = 0
-        """Rows in the tables `queue`, `delayed` and `visits`; what is leased is still among the
-        first two."""
+        """Numbers of rows in the tables `queue`, `delayed` and `visits`; leased URLs are still in
+        the first two.
+        """
         self.next_due = NEVER
-        """Of the delayed URLs that are in no head."""
+        """Earliest due time of delayed URLs that are in no head."""
         self.leased: dict[int, QueuedUrl] | None = None
         self.head: Head | None = None
         self.worker: str | None = None
         self.token = 0
         self.when: float | None = None
-        """Where it stands in the schedule."""
+        """Time at which the host is in the schedule; `None` if it is not there."""
 
     @property
     def taken_in(self) -> int:
@@ -104,7 +105,9 @@ class HostQueue:
         return self.queued + self.delayed - len(self.leased or ())
 
     def ready_at(self) -> float:
-        """From when on it can be leased; `NEVER` when it has nothing to visit."""
+        """Return the time from which the host can be leased; `NEVER` when it has nothing to
+        visit.
+        """
         if self.queued:
             return self.next_at
         return max(self.next_at, self.next_due) if self.delayed else NEVER
@@ -118,10 +121,10 @@ class HostQueue:
 
 
 class HostSchedule:
-    """The hosts that nobody has leased and that have something to visit, by their time.
+    """The schedule of hosts that are not leased and have something to visit.
 
-    An entry is void once its host stands elsewhere; it is dropped when it comes up. Hosts of
-    equal times take turns.
+    An entry is void once its host has another time; it is dropped when it comes up. Hosts of equal
+    times take turns.
     """
 
     def __init__(self) -> None:
@@ -130,10 +133,10 @@ class HostSchedule:
         self._turn = 0
         self._now = 0.0
         self.standing = 0
-        """How many hosts stand here."""
+        """Number of hosts in the schedule."""
 
     def remove(self, host: HostQueue) -> None:
-        """It is leased out of turn."""
+        """Remove a host that is leased out of turn."""
         self.standing -= host.when is not None
         host.when = None
 

@@ -1,4 +1,4 @@
-"""Which links of a commit are worth a second look: the few that are new, or nearer than before."""
+"""Finds the few links of a commit that matter: new ones, and those nearer than before."""
 
 from array import array
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""How places and depths are packed into whole numbers.
+"""Packs places and depths of URLs into whole numbers.
 
-A URL has a *place*: it is the n-th that was taken in. Rows in the order of their places lie beside
-those that were found with them, so that a commit writes few pages of the file; keyed by random
-fingerprints each row would cost a page of its own (measured at 1,000,000 URLs: 58 µs of CPU a
-visit and a new link against 5).
+The *place* of a URL is its number in the order of discovery. Rows in the order of their places lie
+beside those that were found with them, so that a commit writes few pages of the file; keyed by
+random fingerprints each row would cost a page of its own (measured at 1,000,000 URLs: 58 µs of CPU
+a visit and a new link against 5).
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ def host_range(host: int) -> tuple[int, int]:
 
 
 def known_at(depth: int, place: int) -> int:
-    """What is kept of a known URL: `deeper_than` compares it without taking it apart."""
+    """Return the packed value of a known URL: `deeper_than` compares it without unpacking."""
     return depth << PLACE_BITS | place
 
 

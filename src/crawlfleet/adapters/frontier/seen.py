@@ -1,8 +1,8 @@
-"""Which URLs are known: all of them exactly, or by Bloom filters that grow.
+"""The known URLs of a crawl: all of them exactly, or by Bloom filters that grow.
 
 A small crawl keeps them in a dictionary; a large one in the arrays of `fingerprint_table`, which
-take a third of that, and a library that takes as much as a small crawl. What is kept of a URL is
-described in `packing`.
+take a third of that, but need a library that takes as much as a small crawl. `packing` describes
+the value of a known URL.
 """
 
 import math
@@ -15,13 +15,15 @@ from crawlfleet.adapters.frontier.packing import UNSIGNED, deeper_than
 from crawlfleet.model.crawl.frontier import Link
 
 FEW: Final = 25_000
-"""With so many URLs a dictionary takes some 3 MB."""
+"""Maximum number of URLs in a dictionary, which then takes some 3 MB."""
 FIRST_ERROR: Final = 4e-5
-"""Of the first stage; each further one has half of that, so that all together stay below 8e-5."""
+"""Error rate of the first stage; each further one has half of that, so that all together stay below
+8e-5.
+"""
 GROWTH: Final = 2
 """Each stage holds so many times what the one before holds."""
 NEARLY_FULL: Final = 0.9
-"""Of a stage: from then on people may want to know that a larger one is added."""
+"""Part of a stage's capacity from which people may want to know that a larger one is added."""
 LEAST: Final = 1000
 spread: Final = 0x1E37_79B9_7F4A_7C15.__mul__
 """The 64 bits of a fingerprint as a number of 125, which is what rbloom wants for a hash. A method
@@ -34,22 +36,22 @@ class Met(NamedTuple):
     """The links of one page."""
 
     depth: int
-    """What was taken for the depth of the page."""
+    """Depth of the page that the look-up assumed."""
     worth: Sequence[Link] = ()
-    """Those that are new, or nearer than before if the page is at that depth."""
+    """Links that are new, or nearer than before if the page is at that depth."""
     stable: bytes = b""
     """The ids of the others whose depth could fall with that of the page."""
 
 
 class KnownUrls(Protocol):
-    """What is known of URLs, by their ids."""
+    """Packed values of known URLs, by id."""
 
     def __getitem__(self, id: int) -> int | None:
-        """What is kept of a URL; `None` when it is new."""
+        """Return the value of a URL; `None` when it is new."""
         ...
 
     def update(self, known: Mapping[int, int]) -> None:
-        """Keep this of these URLs."""
+        """Set the values of these URLs."""
         ...
 
 
@@ -89,7 +91,7 @@ class BloomSeen:
 
     def __init__(self, capacity: int, saved: Iterable[tuple[int, int, bytes]] = ()) -> None:
         self.told_of = 0
-        """How many stages people were told of, since they were nearly full."""
+        """Number of stages that `is_nearly_full` has reported."""
         self._first = max(capacity, LEAST)
         self.stages: list[Stage] = []
         for room, held, bits in saved:
@@ -108,7 +110,7 @@ class BloomSeen:
         return None
 
     def new_ones(self, links: Sequence[Link]) -> Sequence[Link]:
-        """Those of the links that are not known."""
+        """Return the links that are not known."""
         for bloom in self._largest_first:
             links = [link for link in links if link[0] & UNSIGNED not in bloom]
         return links
@@ -130,7 +132,7 @@ class BloomSeen:
         return sum(stage.held for stage in self.stages)
 
     def is_nearly_full(self) -> bool:
-        """Whether the last stage has come so far; said once of each."""
+        """Return whether the last stage is nearly full; true once for each stage."""
         last = self.stages[-1]
         reached = len(self.stages) - (last.held < NEARLY_FULL * last.capacity)
         is_news, self.told_of = reached > self.told_of, max(reached, self.told_of)
@@ -143,7 +145,7 @@ class BloomSeen:
 
     @property
     def size_bytes(self) -> int:
-        """What the filters take in RAM."""
+        """Bytes of the filters in RAM."""
         return sum(int(stage.bloom.size_in_bits) for stage in self.stages) // 8
 
     def _next_error(self) -> float:

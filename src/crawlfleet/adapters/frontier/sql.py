@@ -117,12 +117,12 @@ class Tables:
         self._queued = QUEUED
         self.execute = connection.execute
         self.name = ""
-        """What messages call the file."""
+        """Name of the file in messages."""
 
     def prepare(self, rules: FrontierRules, name: str) -> None:
-        """Create the tables, or see that those which are there can go on by these rules.
+        """Create the tables, or check that existing ones fit these rules.
 
-        Raises `ConfigError`; `name` is what messages call the file.
+        Raises `ConfigError`; `name` is the name of the file in messages.
         """
         self.name = name
         (mark,) = self.execute("PRAGMA application_id").fetchone()
@@ -216,7 +216,9 @@ class Tables:
         return [(QueuedUrl._make(row[:8]), row[8]) for row in rows]
 
     def waiting(self, host: int, ids: Iterable[int]) -> list[QueuedUrl]:
-        """Those of the host that are not done; looks at all of its queue."""
+        """Return the URLs of the host among `ids` that are queued or delayed; reads all of its
+        queue.
+        """
         listed = _listed(ids)
         values = (*host_range(host), listed, host, listed)
         return list(map(QueuedUrl._make, self.execute(WAITING, values)))
@@ -240,7 +242,9 @@ class Tables:
         return found
 
     def record(self, *, place: int | None = None, id: int = 0) -> Row | None:
-        """By place, or else by id, which looks at all rows."""
+        """Return the record of a URL by place, or else by id, which reads all rows; `None` if
+        unknown.
+        """
         where, value = ("u.id = ?", id) if place is None else ("u.place = ?", place)
         found: Row | None = self.execute(f"{RECORD} WHERE {where}", (value,)).fetchone()
         return found
@@ -256,7 +260,7 @@ class Tables:
         return self.execute("SELECT number, name, next_at, failures FROM hosts ORDER BY number")
 
     def known(self) -> Iterator[Sequence[tuple[int, ...]]]:
-        """Of all URLs the ids, what is kept of them, and their hosts, many at a time."""
+        """Yield the ids, packed values and hosts of all URLs, in large portions."""
         cursor = self.execute(f"SELECT id, depth << {PLACE_BITS} | place, host FROM urls")
         while rows := cursor.fetchmany(READ_AT_ONCE):
             yield list(zip(*rows, strict=True))
@@ -268,7 +272,7 @@ class Tables:
         return int(self.execute("SELECT coalesce(max(place), 0) FROM urls").fetchone()[0])
 
     def url_counts(self) -> Mapping[int, int]:
-        """By host. Counted here: SQLite would sort all rows first."""
+        """Return the number of URLs by host. Counted here: SQLite would sort all rows first."""
         return Counter(host for (host,) in self.execute("SELECT host FROM urls"))
 
     def queue_length(self, host: int) -> int:

@@ -48,7 +48,7 @@ DAMAGED: Final = (
     "-wal and -shm; or begin the crawl anew"
 )
 BUSY_S: Final = 5.0
-"""How long to wait for a tool that has locked the file, such as the `sqlite3` shell."""
+"""Seconds to wait for a tool that has locked the file, such as the `sqlite3` shell."""
 
 
 def stored_receipts(path: Path) -> Mapping[str, Any]:
@@ -118,7 +118,7 @@ class _Opened:
             return error
 
     def close(self) -> None:
-        """Also moves what is left of the log into the file."""
+        """Close the file, and move the rest of its log into it."""
         try:
             if not self._file.damage:
                 self.books.close()

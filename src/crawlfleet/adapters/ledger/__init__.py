@@ -1,1 +1,1 @@
-"""Where the fleet's politeness ledger is kept: in the memory of the leading master, or in Redis."""
+"""Books of the fleet's politeness ledger: in the memory of the leading master, or in Redis."""

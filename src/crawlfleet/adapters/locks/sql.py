@@ -18,7 +18,7 @@ class LockDialect(NamedTuple):
     """Seconds since 1970, by the clock of whoever keeps the table."""
     greatest: str
     mark: str
-    """What stands before the number of an argument."""
+    """Character before the number of an argument."""
 
 
 class LockStatements:

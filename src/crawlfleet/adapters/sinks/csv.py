@@ -19,7 +19,7 @@ from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.ports.sink import PageRecord
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""How a cell begins that some spreadsheet calculates."""
+"""Beginnings of cells that some spreadsheet calculates."""
 _NUMBER: Final = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 
 
@@ -65,7 +65,7 @@ class CommaSeparated:
 
 
 def cell(value: Any) -> str:
-    """How a value is written, before quoting: nothing as nothing, what is nested as JSON."""
+    """Return a value as text, before quoting: `None` as an empty cell, nested values as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):

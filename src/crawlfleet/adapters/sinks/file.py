@@ -1,4 +1,4 @@
-"""What all outputs in local files have in common; a format adds how pages look in the file."""
+"""The base of all outputs in local files; a format adds the form of pages in the file."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from crawlfleet.ports.sink import PageRecord
 
 
 class PageFormat(Protocol):
-    """How pages look in a file."""
+    """The form of pages in a file."""
 
     wants_bodies: bool
 
     def head(self, name: str) -> bytes:
-        """How a file of that name begins."""
+        """Return the beginning of a file of that name."""
         ...
 
     def encode(self, pages: Sequence[PageRecord]) -> tuple[list[bytes], int]:
-        """The pages as units that are packed each by itself, and how many items that are."""
+        """Return the pages as units, each to be packed by itself, and their number of items."""
         ...
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from crawlfleet.errors import SinkUnusable
 
 MODE: Final = 0o666
-"""Of new files, before the umask of the process."""
+"""Mode of new files, before the umask of the process."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -47,8 +47,9 @@ class SinkFolder:
             raise
 
     def found(self, name: str) -> os.stat_result | None:
-        """What is there under a name; `None` when nothing is. Raises `SinkUnusable` for what is
-        no file, as a link is none."""
+        """Return the status of the file with this name; `None` when there is none. Raises
+        `SinkUnusable` for anything but a file, such as a link.
+        """
         try:
             found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -60,7 +61,7 @@ class SinkFolder:
         return found
 
     def names(self) -> Iterator[str]:
-        """Of all that is in it."""
+        """Yield the names of all entries."""
         with os.scandir(self._descriptor) as entries:
             yield from (entry.name for entry in entries)
 
@@ -91,7 +92,7 @@ class SinkFolder:
 
 
 def is_link(path: Path) -> SinkUnusable:
-    """What to tell of a file or folder that leads elsewhere."""
+    """Return the error for a file or folder that is a link."""
     return SinkUnusable(f"{path} is a link, and output follows none; name the file itself")
 
 

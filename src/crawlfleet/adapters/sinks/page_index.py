@@ -1,7 +1,7 @@
-"""Which page each item of an output is from: pages and how many items each gave, in order.
+"""Index of an output's pages: the pages and their numbers of items, in order.
 
-Files of items do not say which page a line is from. With this beside them a later round of the
-crawl can keep the items of pages that have not changed, and leave out those of the others.
+Files of items do not say which page a line is from. With this index beside them a later round of
+the crawl can keep the items of pages that have not changed, and leave out those of the others.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ from crawlfleet.adapters.sinks.rotating_file import Packing, packer_of
 from crawlfleet.errors import SinkUnusable
 
 UNIT_BYTES: Final = 1_000_000
-"""So much is packed and written at once."""
+"""Bytes that are packed and written at once."""
 ENTRIES_AT_ONCE: Final = 10_000
 RENEWABLE: Final = ("jsonl", "csv", "warc")
 

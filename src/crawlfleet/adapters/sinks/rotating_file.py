@@ -21,7 +21,7 @@ from crawlfleet.adapters.sinks.folder import SinkFolder
 from crawlfleet.errors import SinkUnusable
 
 TAIL_BYTES: Final = 1024
-"""So many bytes before the end that counts are compared, to know the file again."""
+"""Bytes before the counted end that are compared, to recognize the file."""
 GZIP_LEVEL: Final = 6
 ZSTD_LEVEL: Final = 3
 COMPRESSED: Final = (".gz", ".zst")
@@ -31,17 +31,17 @@ Packing = Literal["gzip", "zstd"] | None
 
 
 class FileReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts: all of the closed parts, and the file up to a length."""
+    """The output that counts: all of the closed parts, and the file up to a length."""
 
     file: str
     length: int
     items: int
     tail: int = 0
-    """The CRC of the last bytes that count."""
+    """CRC of the last bytes that count."""
     inode: int = 0
-    """Tells an empty file from another that was put in its place."""
+    """Number of the file, which tells an empty file from another that was put in its place."""
     closed: tuple[int, ...] = ()
-    """The lengths of the parts before this one."""
+    """Lengths of the parts before this one."""
 
 
 class RotatingFile:
@@ -60,7 +60,9 @@ class RotatingFile:
         head: Callable[[str], bytes] = lambda name: b"",
         below: Path | None = None,
     ) -> None:
-        """Of a task's files, `below` is the folder of the node that they may not leave."""
+        """Create the file's writer. `below` is the folder of the node that files of tasks may not
+        leave.
+        """
         self.path = path
         self._below = below
         self._folder: SinkFolder | None = None
@@ -292,7 +294,7 @@ class RotatingFile:
 
 
 def packer_of(packing: Packing) -> Callable[[bytes], bytes]:
-    """What makes a unit of some bytes; not to be used by several threads at once."""
+    """Return a function that packs bytes to one unit; not to be used by several threads at once."""
     if packing == "gzip":
         return pack_gzip
     if packing == "zstd":
@@ -323,7 +325,7 @@ def _changed(path: Path, what: str) -> SinkUnusable:
 
 
 def unwritable(path: Path, error: OSError) -> SinkUnusable:
-    """What to tell when a disk does not take something."""
+    """Return the error for a disk that does not take something."""
     place = error.filename or path
     if error.errno in NO_ROOM:
         return SinkUnusable(

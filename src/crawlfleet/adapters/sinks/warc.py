@@ -23,7 +23,7 @@ from crawlfleet.model.crawl.parameters import SinkSpec
 from crawlfleet.ports.sink import PageRecord
 
 UNDONE: Final = ("content-encoding", "transfer-encoding", "content-length")
-"""What a header says of the body as it was on the wire."""
+"""Headers that describe the body as it was on the wire."""
 RENAMED: Final = "x-crawl-"
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
@@ -41,7 +41,7 @@ class WarcFormat:
     wants_bodies = True
 
     def head(self, name: str) -> bytes:
-        """What the archive is, for those who find it."""
+        """Return the record that describes the archive."""
         fields = (
             f"software: crawlfleet/{__version__}\r\n"
             "format: WARC File Format 1.1\r\n"
@@ -119,7 +119,7 @@ def _answer_head(page: PageRecord) -> bytes:
 
 
 def _request_head(page: PageRecord) -> bytes:
-    """What was asked for and of whom; the other headers of a request are not handed to sinks."""
+    """Return the request's first line and host; sinks do not get its other headers."""
     parts = urlsplit(page.url)
     path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
     return _encoded([f"GET {path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"])

@@ -1,7 +1,7 @@
-"""Which changes fit: the one place where versions, claims and epochs are compared.
+"""Decides which changes fit: the one place where versions, claims and epochs are compared.
 
-Every store asks it, so that no two of them can differ. A store fills a `Present` with what it
-holds of the rows and claims that a batch names, then offers the changes one after another.
+Every store uses it, so that no two of them can differ. A store fills a `Present` with its rows and
+claims that a batch names, then offers the changes one after another.
 """
 
 from collections import defaultdict
@@ -54,9 +54,9 @@ class Present:
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
         self.versions: defaultdict[type[Any], dict[str, int]] = defaultdict(dict)
-        """By kind (the class of the row), then by id."""
+        """Versions of rows by kind (the class of the row), then by id."""
         self.claims: dict[tuple[str, str], Claim] = {}
-        """By scope and key."""
+        """Claims by scope and key."""
         self.open_sessions: dict[str, bool] = {}
         """The node sessions that have not ended; one that is not there has."""
 

@@ -33,14 +33,14 @@ COMPRESSION: Final = 5
 PORTION: Final = 1000
 
 Progress = Callable[[str, int], None]
-"""Told of each portion: the table, and how many rows."""
+"""Called with each portion: the table, and its number of rows."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_row: Final = msgspec.json.Decoder(list[Any]).decode
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup says of itself."""
+    """The header of a backup."""
 
     format: str
     format_version: int
@@ -153,12 +153,12 @@ class Backup:
         self._path = path
 
     def header(self) -> Header:
-        """What it says of itself, if this program can read it."""
+        """Return the header; raises an error if this program cannot read the backup."""
         with self._opened() as file:
             return self._header(file)
 
     def portions(self) -> Iterator[Portion]:
-        """Its rows; raises after the last one if something is missing or was changed."""
+        """Yield the rows; raises after the last one if something is missing or was changed."""
         with self._opened() as file:
             self._header(file)
             counts: dict[str, int] = {}

@@ -24,13 +24,13 @@ INDEX: Final = "-shm"
 MAGIC: Final = b"SQLite format 3\0"
 HEADER_BYTES: Final = 100
 CHANGES: Final = slice(24, 28)
-"""Where a header counts the transactions that changed it."""
+"""Slice of a database header with its count of transactions."""
 LOG_MAGICS: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 LOG_HEADER_BYTES: Final = 32
 INDEX_FRAMES: Final = slice(16, 20)
-"""Where the index counts the pages in the log."""
+"""Slice of the log's index with the number of pages in the log."""
 INDEX_MOVED: Final = slice(96, 100)
-"""And how many of them are in the database as well."""
+"""Slice of the log's index with the number of those pages that are in the database as well."""
 MOST_READINGS: Final = 3
 """After so many readings of the whole file that found nothing, the time of its last write is no
 longer taken for a sign: some file systems change it by themselves."""
@@ -60,7 +60,7 @@ class DatabaseFile:
         self.damage = ""
         """Why this process must not use the file any more; never taken back."""
         self.is_overwritten = False
-        """Whether the damage is that another database was written over it."""
+        """Set if the damage is that another database was written over this one."""
         self._readings = 0
         self._is_written = False
         self._written_ns = 0
@@ -86,9 +86,9 @@ class DatabaseFile:
         self._is_written = False
 
     def begin(self) -> None:
-        """This process is about to write: until `note`, only the names of the files say anything.
+        """Allow writes by this process: until `note`, checks look at the names of the files only.
 
-        Raises `StoreUnavailable` when what is written would be lost.
+        Raises `StoreUnavailable` when a write would be lost.
         """
         self.check()
         self._is_written = True
@@ -103,7 +103,7 @@ class DatabaseFile:
             raise StoreUnavailable(self.damage)
 
     def check_names(self) -> None:
-        """The same, without looking into them."""
+        """Raise `StoreUnavailable` when the paths name other files, without reading these."""
         for path, identity, remedy in zip(
             self._paths, self._identities, self._remedies, strict=True
         ):
@@ -132,8 +132,9 @@ class DatabaseFile:
 
     @property
     def may_be_settled(self) -> bool:
-        """Whether SQLite may move its log into the database when it is closed, and remove the log:
-        not when the database was damaged, nor when the log of that name is another's."""
+        """Return whether SQLite may move its log into the database when it is closed, and remove
+        the log: not when the database was damaged, nor when the log's name is another file's.
+        """
         if self.damage:
             return False
         try:
@@ -160,7 +161,9 @@ class DatabaseFile:
         return ""
 
     def _find_change(self) -> str:
-        """What another program did to the files that no use of them does."""
+        """Return what another program did to the files that proper use never does; empty if
+        nothing.
+        """
         headers = self._read_headers()
         (database, log), (known, known_log) = headers, self._headers
         if database != known:
@@ -180,8 +183,9 @@ class DatabaseFile:
         return ""
 
     def _is_log_moved(self, size: int) -> bool:
-        """Whether a file of that size is the log after another program has moved all of it into
-        the database, and SQLite knows that it is empty."""
+        """Return whether a log of that size is one that another program has moved into the
+        database, and that SQLite knows as empty.
+        """
         return size == 0 and self._read_index()[INDEX_FRAMES] == bytes(4)
 
     def _read_index(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What a store says that only one master can use: it leads, and nobody else commits."""
+"""Leadership of a store that only one master can use: it leads, and no other commits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ class SoleLead:
         await asyncio.Event().wait()
 
     async def resign(self) -> None:
-        """There is nobody to resign for."""
+        """Do nothing: there is no other master to lead."""
 
 
 async def no_changes() -> AsyncIterator[int]:

@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS messages (
 """
 FORMAT: Final = 1
 PLACE: Final = slice(7, 12)
-"""Where a record has its place in the order of discovery, in little-endian bytes."""
+"""Slice of a record with its place in the order of discovery, in little-endian bytes."""
 
 _encode: Final = msgspec.json.encode
 _place: Final = msgspec.json.Decoder(FrontierPlace)
@@ -148,7 +148,9 @@ class CheckpointFile:
         await self._do(step)
 
     async def _do(self, work: Callable[[], T]) -> T:
-        """In the thread of this file; whoever is cancelled leaves it to be done."""
+        """Run `work` in the thread of this file; it runs to its end when the caller is
+        cancelled.
+        """
         loop = asyncio.get_running_loop()
         if self._connection is None and work != self._open:
             raise StoreUnavailable(f"{self._path} is closed; open it first")

@@ -22,7 +22,7 @@ from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 
 ANSWER_S: Final = 30.0
 PATIENCE_S: Final = 20.0
-"""How long a Redis that was open may be away, restarting for example."""
+"""Seconds for which a Redis that was open may be away, for example to restart."""
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
 SILENCE: Final = (
@@ -103,7 +103,7 @@ class Line:
             await client.aclose()
 
     async def ask(self, names: Sequence[str], key: str, words: Mapping[str, Any]) -> Any:
-        """What a script answers; it is sent along when the server does not have it."""
+        """Run a script and return its result; its text is sent when the server does not have it."""
         text, digest = script(*names)
         packed = _pack(words)
         try:
@@ -112,8 +112,9 @@ class Line:
             return await self.command("EVAL", text, 1, key, packed)
 
     async def command(self, *words: Any) -> Any:
-        """What a single command answers. One that was not answered is given again for a while: all
-        of ours may come twice."""
+        """Run a single command and return its result. A command without an answer is repeated for a
+        while: all commands here may be repeated.
+        """
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
         while True:
@@ -192,7 +193,9 @@ class Line:
         return StoreUnavailable(f"the frontier {self.name} refused: {said}")
 
     def lost(self, how: str) -> FrontierLost:
-        """What to raise when the books of a crawl are gone (`none`, `other`) or older (`back`)."""
+        """Return the error to raise when the books of a crawl are gone (`none`, `other`) or older
+        (`back`).
+        """
         what = {
             "none": "has nothing of this crawl any more: it was emptied, or restored",
             "other": "has another crawl under the same name: it was emptied and begun anew",

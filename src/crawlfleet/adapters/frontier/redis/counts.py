@@ -19,7 +19,9 @@ from crawlfleet.model.crawl.notes import notes_in, totals_of
 
 
 async def counts(partitions: Sequence[Partition], now: float) -> FrontierCounts:
-    """Where all known URLs are."""
+    """Return the counts of all known URLs; they show the end of a round only when no message to
+    another partition is on its way.
+    """
     before: list[tuple[float, ...]] | None = None
     while True:
         looks = await asyncio.gather(*(one.count(now) for one in partitions))

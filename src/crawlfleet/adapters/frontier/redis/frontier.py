@@ -110,7 +110,9 @@ class RedisFrontier:
         self._deepest: set[int] = set()
         """Ids that were leased at the greatest depth: their links are kept, but lie too deep."""
         self.epoch = epoch
-        """Which beginning of the crawl this is; known once it was opened."""
+        """Epoch of the crawl's books, new with each beginning; known once the frontier was
+        opened.
+        """
 
     @property
     def partitions(self) -> int:
@@ -225,8 +227,9 @@ class RedisFrontier:
         await self.close()
 
     def take_surplus(self) -> int:
-        """How many hosts the worker that leased last has beyond its share, to be given back for
-        others to visit; told once."""
+        """Return how many hosts the worker that leased last has beyond its share, and should give
+        back for others to visit; each surplus is returned once.
+        """
         surplus, self._surplus = self._surplus, 0
         return surplus
 

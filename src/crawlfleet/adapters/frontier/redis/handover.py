@@ -76,7 +76,7 @@ async def hand_over(
 
 
 def _read(message: bytes) -> Iterable[tuple[int, Any]]:
-    """What is told to which partitions."""
+    """Yield the target partition and the content of each message in a packed or plain one."""
     if message[0] != PACKED:
         yield _target(message), msgspec.Raw(message)
         return
@@ -100,7 +100,7 @@ def _number(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _after(message: bytes, at: int) -> int:
-    """Where a text of msgpack ends."""
+    """Return the position after a text of msgpack."""
     kind = message[at]
     if 0xA0 <= kind < 0xC0:
         return at + 1 + kind - 0xA0
@@ -109,13 +109,13 @@ def _after(message: bytes, at: int) -> int:
 
 
 class SentLinks:
-    """Which links other partitions were told of by this writer, and at what depth: most are met
-    again and again, and need not be told again unless they are nearer. Bounded: what is forgotten
-    is told again.
+    """Links that this writer has sent to other partitions, and at what depth: most are met again
+    and again, and need not be sent again unless they are nearer. Bounded: a forgotten link is sent
+    again.
 
-    Only by this writer: what another one has told is gone with its steps when the crawl is restored
-    from a checkpoint in which they do not count, and steps of this one that do count would lack
-    it.
+    Links of other writers do not count: their steps may be lost when the crawl is restored from a
+    checkpoint in which they do not count, and steps of this writer that do count would lack the
+    link.
     """
 
     MOST: Final = 100_000
@@ -125,7 +125,7 @@ class SentLinks:
         self.depth_of = self._depths.get
 
     def note(self, message: bytes, pages: Collection[bytes]) -> None:
-        """That partition has it now; it counts if the link is of one of these pages."""
+        """Note a message that has arrived; it counts if its link is from one of these pages."""
         if message[0] == PACKED:
             return
         _, kind = _number(message, 1)

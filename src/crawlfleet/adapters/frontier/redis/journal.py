@@ -18,9 +18,9 @@ RECEIPT: Final = 4
 NUMBER: Final = 5
 LINKS: Final = 6
 MESSAGE: Final = 7
-"""To another partition; they are numbered in their order, from 1."""
+"""Tag of a message to another partition; messages are numbered in their order, from 1."""
 WRITER: Final = 8
-"""Who committed the step, and the number that it is among those of this writer, from 1."""
+"""Tag of the writer of a step, and the step's number among those of this writer, from 1."""
 
 _HEAD: Final = struct.Struct("<BHI")
 
@@ -49,7 +49,7 @@ def first_of(step: bytes, kind: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 class Writing(NamedTuple):
-    """Whose step it is."""
+    """The writer of a step, and the step's number among those of this writer."""
 
     writer: str
     number: int
@@ -65,11 +65,11 @@ def writing_of(step: bytes) -> Writing | None:
 def whole(
     steps: Mapping[int, Sequence[Writing | None]], known: Mapping[str, int]
 ) -> dict[int, int]:
-    """How many of the steps of each partition can count.
+    """Return how many of the steps of each partition can count.
 
-    The steps of a partition count in order. A writer commits one after another, in whatever
-    partitions, and says with each what of its output counts by then: so a step counts only if all
-    steps of its writer before it do. `known` is how many of each writer count already.
+    The steps of a partition count in order. A writer commits one step after another, in whatever
+    partitions, and says with each which of its output counts by then: so a step counts only if all
+    earlier steps of its writer do. `known` is how many steps of each writer count already.
     """
     ends = {partition: len(some) for partition, some in steps.items()}
     while True:

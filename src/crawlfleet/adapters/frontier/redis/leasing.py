@@ -17,21 +17,22 @@ _state: Final = msgspec.msgpack.Decoder(HostState).decode
 
 
 class Wish(NamedTuple):
-    """What a worker asks for."""
+    """The request of a worker for leases."""
 
     worker: str
     hosts: int
     urls: int
     held: Mapping[int, Sequence[tuple[str, int]]]
-    """By partition: hosts that it has, and how many more of each it wants."""
+    """Hosts that the worker has, and how many more URLs of each it wants, by partition."""
     now: float
     max_pages: int | None
     round: int
 
 
 async def lease(partitions: Sequence[Partition], wish: Wish) -> tuple[list[HostLease], int]:
-    """Give it what there is, but of hosts no more than its share; and how many it has beyond
-    that."""
+    """Lease what there is to a worker, but not more hosts than its share; also returns how many
+    hosts it has beyond that.
+    """
     worker, hosts, urls, held, now, max_pages, _ = wish
     if len(partitions) == 1:
         given, surplus = await partitions[0].lease(worker, hosts, urls, held.get(0, ()), now)

@@ -13,8 +13,9 @@ from crawlfleet.model.crawl.notes import NOTES
 BOOKS: Final = ("numbers", "books")
 INTAKE: Final = (*BOOKS, "seen", "intake")
 FIRST_ERROR: Final = 4e-5
-"""What the first stage of a Bloom filter (`dedup: bloom`, `lua/seen.lua`) may be wrong by; each
-further one has half of that, so that all together stay below 8e-5."""
+"""Error rate of the first stage of a Bloom filter (`dedup: bloom`, `lua/seen.lua`); each further
+one has half of that, so that all together stay below 8e-5.
+"""
 MIN_EXPECTED: Final = 1000
 """URLs that a Bloom filter is made for, even if fewer are expected."""
 AT_ONCE: Final = 1000
@@ -30,19 +31,19 @@ class Counted(NamedTuple):
     outgoing: int
     next_due: float | None
     notes: Sequence[tuple[str, bytes]] = ()
-    """Of executions, as they are kept."""
+    """Figures that executions have noted, as stored, by name."""
 
 
 class Seen(NamedTuple):
-    """What a worker finds to do."""
+    """The work of a partition, as one worker sees it."""
 
     ready: int
-    """Hosts that may be leased now."""
+    """Number of hosts that may be leased now."""
     hosts: int
-    """Those that have work, leased ones too."""
+    """Number of hosts that have work, leased ones too."""
     workers: int
     mine: int
-    """Hosts that this worker has."""
+    """Number of hosts that this worker has."""
     room: int
 
 
@@ -72,12 +73,12 @@ class Partition:
         }
 
     def begin(self, epoch: str, version: int) -> None:
-        """Speak of the books of that epoch from now on."""
+        """Use the books of that epoch from now on."""
         self._epoch = epoch
         self.version = max(self.version, version)
 
     async def ask(self, names: Sequence[str], **words: Any) -> list[Any]:
-        """What a script answers, behind the version."""
+        """Run a script on the books and return its result without the version, which is noted."""
         said = {"epoch": self._epoch, "seen": self.version, **self._words, **words}
         answer = await self._line.ask(names, self.key, said)
         self.version = max(self.version, int(answer[0]))
@@ -115,8 +116,9 @@ class Partition:
     async def lease(
         self, worker: str, hosts: int, urls: int, held: Sequence[tuple[str, int]], now: float
     ) -> tuple[list[Any], int]:
-        """What is given, and where this is the only partition, how many hosts the worker has
-        beyond its share."""
+        """Lease hosts and URLs to a worker; if this is the only partition, also returns how many
+        hosts the worker has beyond its share.
+        """
         leases, surplus = await self.ask(
             (*BOOKS, "lease"),
             nonce=secrets.token_hex(8),
@@ -136,8 +138,9 @@ class Partition:
         return [name.decode() for name in found]
 
     async def outgoing(self, *, handed: int = 0, most: int = 0) -> tuple[int, list[bytes], int]:
-        """How many were handed over in all, the next few, and how many there are; drops those
-        that lie before `handed`."""
+        """Return the number of messages handed over in all, the next few, and how many there are;
+        drops those before `handed`.
+        """
         gone, messages, count = await self.ask((*BOOKS, "outgoing"), handed=handed, most=most)
         return int(gone), list(messages), count
 
@@ -165,7 +168,7 @@ class Partition:
         return [name.decode() for name in found]
 
     async def records(self) -> AsyncIterator[tuple[bytes, bytes]]:
-        """All ids that are not archived with their records, some twice."""
+        """Yield the ids and records of all URLs that are not archived, some twice."""
         cursor = 0
         while True:
             cursor, found = await self._line.command(
@@ -177,7 +180,9 @@ class Partition:
                 return
 
     async def archived(self) -> AsyncIterator[tuple[bytes, bytes]]:
-        """The same of those that a filter knows and that were visited."""
+        """Yield the ids and records of archived URLs: those that were visited, and that a filter
+        knows.
+        """
         start = 0
         while True:
             end = start + AT_ONCE - 1
@@ -190,5 +195,5 @@ class Partition:
 
 
 def rules_words(rules: FrontierRules) -> str:
-    """What is kept of the rules with a crawl."""
+    """Return the rules of a crawl as they are stored with it."""
     return msgspec.json.encode(rules).decode()

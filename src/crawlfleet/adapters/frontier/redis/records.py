@@ -1,6 +1,6 @@
-"""How the scripts pack what they keep of URLs and hosts, for those who read it here.
+"""Reads the records of URLs and hosts that scripts have packed.
 
-`lua/books.lua` and `lua/intake.lua` write these.
+The scripts `lua/books.lua` and `lua/intake.lua` write these records.
 """
 
 import struct
@@ -31,12 +31,12 @@ def id_bytes(id: int) -> bytes:
 
 
 def word(data: bytes) -> msgspec.Raw:
-    """Bytes as scripts take them: what Redis unpacks with knows no binary strings."""
+    """Return bytes as an argument of scripts: Redis's msgpack does not know binary strings."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4) + data)
 
 
 def id_word(id: int) -> msgspec.Raw:
-    """The same of an id, which has 8 bytes."""
+    """Return an id as an argument of scripts, of 8 bytes."""
     return msgspec.Raw(_id_word.pack(0xA8, id))
 
 
@@ -57,7 +57,7 @@ def host_number(record: bytes) -> int:
 
 
 class StoredUrl(NamedTuple):
-    """What is kept of a URL."""
+    """The record of a URL in Redis."""
 
     state: int
     depth: int
@@ -67,10 +67,10 @@ class StoredUrl(NamedTuple):
     host: int
     found_at: float
     partition: int
-    """Where the page is known that it was found on."""
+    """Partition that knows the page on which the URL was found."""
     page: bytes
     tail: str
-    """The URL, or what of it follows the host."""
+    """The URL, or its part behind the host."""
     is_tail: bool
     due: float | None = None
     at: float | None = None
@@ -82,7 +82,7 @@ class StoredUrl(NamedTuple):
         return _whole(host, self.tail) if self.is_tail else self.tail
 
     def shown(self, id: int, host: str, found_on: str | None) -> UrlRecord:
-        """As people are told of it; `found_on` is the page that led here."""
+        """Return the record for people; `found_on` is the page that led to this URL."""
         return UrlRecord(
             id=id,
             url=self.url(host),
@@ -101,7 +101,7 @@ class StoredUrl(NamedTuple):
 
 
 def read(record: bytes) -> StoredUrl:
-    """What a record says."""
+    """Unpack a record."""
     state, depth, _, hops, attempts, place, host, found_at, partition, page, left_out, length = (
         HEAD.unpack_from(record)
     )

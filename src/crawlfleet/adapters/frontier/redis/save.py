@@ -20,14 +20,16 @@ AT_ONCE: Final = 500
 HOSTS_AT_ONCE: Final = 50
 """One may come with half a megabyte of robots.txt."""
 NUMBERS: Final = ("added", "done", "dropped", "ended", "known", "lost", "pages", "place")
-"""What the books count besides outcomes and depths; all else follows from URLs and hosts."""
+"""Names of the counts in the books besides outcomes and depths; all else follows from URLs and
+hosts.
+"""
 BY_NAME: Final = ("o:", "d:")
 
 _state: Final = msgspec.msgpack.Decoder(HostState).decode
 
 
 async def save(partitions: Sequence[Partition], checkpoint: Checkpoint) -> int:
-    """Take what was committed since the last time; how many steps."""
+    """Copy the steps since the last time to the checkpoint; returns how many."""
     # First all of what was handed over, and then how far each has come: so what came of a message
     # lies before the end of the partition that it was handed to.
     messages = {one.number: (await _ends(one, checkpoint))[1] for one in partitions}
@@ -42,7 +44,9 @@ async def save(partitions: Sequence[Partition], checkpoint: Checkpoint) -> int:
 
 
 async def _ends(partition: Partition, checkpoint: Checkpoint) -> tuple[int, int]:
-    """How many steps it has made, and how many messages have reached other partitions."""
+    """Return how many steps a partition has made, and how many of its messages have reached other
+    partitions.
+    """
     taken = await checkpoint.taken(partition.number)
     answer = await partition.ask((*BOOKS, "journal"), taken=taken.steps, most=0, hosts=[])
     return int(answer[2]), int(answer[3])

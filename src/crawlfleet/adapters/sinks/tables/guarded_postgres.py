@@ -16,7 +16,7 @@ from crawlfleet.crawl.fetch.dial import Dialler
 from crawlfleet.model.crawl.parameters import PostgresAddress
 
 CHECKED: Final = ("verify-ca", "verify-full")
-"""Where the certificate must be of an authority that the node trusts."""
+"""SSL modes in which the certificate must be of an authority that the node trusts."""
 
 
 class GuardedPostgres:

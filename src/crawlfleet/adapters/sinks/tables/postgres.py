@@ -53,12 +53,12 @@ MANNERS: Final[dict[str, Any]] = {
         "standard_conforming_strings": "on",
     },
 }
-"""Of every connection."""
+"""Options of every connection."""
 LONG_COMMAND_S: Final = 600.0
-"""For the one look through all rows that an earlier version has written."""
+"""Timeout of the one pass through all rows that an earlier version has written."""
 CLOSE_S: Final = 2.0
 WAIT_OUT_S: Final = 10.0
-"""How long a server may be away before the crawl stops; it can go on later."""
+"""Seconds for which a server may be away before the crawl stops; it can go on later."""
 PAUSE_S: Final = 0.1
 PASSING: Final = ("08", "40", "57P", "53300", "25006")
 """SQLSTATEs (or their beginnings) that another try on a new connection may not meet."""

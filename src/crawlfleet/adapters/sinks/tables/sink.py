@@ -22,7 +22,7 @@ COLUMNS: Final = ("crawl", "page", "position", "sequence", "url", "at", "kind", 
 
 
 class TableReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts: the rows of a crawl up to a sequence number."""
+    """The output that counts: the rows of a crawl up to a sequence number."""
 
     crawl: str
     table: str
@@ -80,7 +80,7 @@ def read_receipt(receipt: Any, table: str, place: str) -> TableReceipt:
 
 
 def check_sequence(found: int | None, receipt: TableReceipt, place: str) -> None:
-    """Whether the database has all that a receipt speaks of."""
+    """Raise `SinkUnusable` unless the database has all rows of a receipt."""
     if found is None or found < receipt.sequence:
         known = "nothing of this crawl" if found is None else f"{found} stages of this crawl"
         raise SinkUnusable(

@@ -40,7 +40,7 @@ from crawlfleet.model.own_files import is_own
 from crawlfleet.ports.sink import PageRecord
 
 BUSY_S: Final = 10.0
-"""How long to wait for a program that has locked the file."""
+"""Seconds to wait for a program that has locked the file."""
 REMEDIES: Final = {
     "SQLITE_FULL": "its disk is full; free some space",
     "SQLITE_BUSY": "another program has locked it; close that program",

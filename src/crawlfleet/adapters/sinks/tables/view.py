@@ -33,7 +33,7 @@ class Column(NamedTuple):
 
 
 def view_of(table: str) -> str:
-    """What the view of a table is called."""
+    """Return the name of a table's view."""
     name = f"{table}_fields"
     return name if len(name.encode()) <= LONGEST_NAME else f"fields_{_number_of(table)}"
 
@@ -83,7 +83,7 @@ def postgres_view(table: str, columns: Sequence[Column]) -> str:
 
 
 def taken_name(place: str, table: str) -> SinkUnusable:
-    """What to say where something else has the name of the view."""
+    """Return the error for a view name that something else has."""
     return SinkUnusable(
         f"{place} has a {view_of(table)} that is not the view of the table {table}; rename it, or "
         "name another table by ?table="

@@ -1,4 +1,4 @@
-"""What never changes in a row. Not every store writes it again: nobody may rely on that."""
+"""Checks that rows keep the fields that never change. Some stores do not write these again."""
 
 from collections.abc import Mapping
 from operator import attrgetter
@@ -24,7 +24,7 @@ _of_execution: Final = attrgetter(
 
 
 def assert_lasting(before: Task | Execution | None, after: Task | Execution) -> None:
-    """Fail if a change of a row touches what never changes: a mistake of whoever decided it."""
+    """Fail if a change touches fields that never change: a defect in the code that decided it."""
     of = _of_task if isinstance(after, Task) else _of_execution
     assert before is None or of(before) == of(after), f"{after.id} has another beginning"
 

@@ -50,5 +50,5 @@ def own(row: S) -> S:
 
 
 def share_all(rows: Iterable[S]) -> list[S]:
-    """Such a copy of each row."""
+    """Return a copy of each row, as `share` makes it."""
     return [share(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Which tasks and entries a filter lets through, where no database says so."""
+"""Filters of tasks and audit entries, for stores without a database."""
 
 from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.task import Task
@@ -6,7 +6,7 @@ from crawlfleet.ports.store import TaskFilter
 
 
 def matches(task: Task, filter: TaskFilter) -> bool:
-    """Whether the task is one of those that are looked for."""
+    """Return whether the task passes the filter."""
     return (
         (not filter.status or task.status in filter.status)
         and filter.project_id in (None, task.project_id)
@@ -22,7 +22,7 @@ def matches(task: Task, filter: TaskFilter) -> bool:
 
 
 def is_wanted(entry: AuditEntry, filter: AuditFilter) -> bool:
-    """Whether the entry is one of those that are looked for."""
+    """Return whether the entry passes the filter."""
     return (
         filter.actor in (None, entry.actor, entry.actor_id)
         and filter.action in (None, entry.action)

@@ -340,7 +340,7 @@ class MemoryStore(MemoryHistory):
         return len(gone)
 
     def _is_kept(self, task: Task) -> bool:
-        """Whether a task is kept for a row that it names as its workflow."""
+        """Return whether a task is kept for a row that it names as its workflow."""
         for table in self._tables.values():
             term, row = table.table.keeps_tasks, table.rows.get(task.workflow_id)
             if term is not None and row is not None and meets(row, term):

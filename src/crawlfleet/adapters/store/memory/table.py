@@ -26,7 +26,7 @@ _COMPARES: Final[Mapping[Op, Callable[[Any, Any], bool]]] = {
 
 
 def meets(row: Any, term: Term) -> bool:
-    """Whether a row is as a term says; one whose field is not set meets only that."""
+    """Return whether a row meets a term; a field that is not set meets only `UNSET`."""
     value = getattr(row, term.field)
     match term.op:
         case Op.UNSET:
@@ -84,7 +84,7 @@ class MemoryTable(Generic[R]):
         self._key: Callable[[R], Any] = attrgetter(*table.key)
         self.rows: dict[Any, R] = {}
         self._keys: list[Any] = []
-        """In order."""
+        """Keys in order."""
         self._by: dict[str, dict[Any, list[Any]]] = {
             index.fields[0]: {} for index in table.indexes if index.of is None
         }

@@ -1,1 +1,1 @@
-"""What only PostgreSQL needs: its statements, connections, the writer, its schema in a database."""
+"""The store in PostgreSQL: statements, connections, the writer, and the schema in a database."""

@@ -1,7 +1,7 @@
-"""How the store gets its connections, and how long it waits for a server that is away.
+"""Connections of the store, and how long it waits for a server that is away.
 
-One connection writes; a small pool reads. All trouble that a new connection may end is waited
-out for a few seconds: the restart of a server is not noticed but by its delay.
+One connection writes; a small pool reads. The store waits some seconds for the end of all trouble
+that a new connection may end: the restart of a server shows only as a delay.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Server:
         return await self._connect(WRITING)
 
     async def connect_to_stay(self) -> Connection:
-        """A connection that the server drops soon after its owner is gone."""
+        """Open a connection that the server drops soon after its owner is gone."""
         return await self._connect(STAYING)
 
     async def _connect(self, settings: dict[str, str]) -> Connection:
@@ -102,7 +102,7 @@ class Server:
             raise misread(self.address) from None
 
     async def connect_patiently(self) -> Connection:
-        """The same, but waits for a server that is just starting."""
+        """Open a connection as `connect` does, but wait for a server that is just starting."""
         patience = Patience(self.address)
         while True:
             try:
@@ -145,7 +145,9 @@ class Readers:
     """Answers queries on a few connections, on new ones when those are lost."""
 
     def __init__(self, server: Server, *, writes: bool = False) -> None:
-        """With `writes` they may be statements that change something, and may be repeated."""
+        """Create a reader. With `writes`, its statements may change something, and may be
+        repeated.
+        """
         self._address = server.address
         self._pool = server.pool(writes=writes)
 

@@ -12,8 +12,10 @@ from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.task import TaskStatus
 
 SNAPSHOT: Final = "SELECT txid_current_snapshot()::text || ' ' || pg_postmaster_start_time()::text"
-"""Which transactions are seen, and of which server: one that takes over may give their numbers to
-others. `txid_current_snapshot` is the name that servers before PostgreSQL 13 know, too."""
+"""Statement that identifies the visible transactions and the server: a server that takes over may
+give their numbers to others. `txid_current_snapshot` is the name that servers before PostgreSQL 13
+know, too.
+"""
 
 ByProject = dict[str, dict[TaskStatus, int]]
 
@@ -28,13 +30,13 @@ class Counting:
         self._count = count
         self._turn = asyncio.Lock()
         self._begun = self._ended = 0
-        """How many looks were begun, and which of them ended last."""
+        """Number of reads that were begun, and number of the read that ended last."""
         self._seen = ""
         self._counts: ByProject = {}
         self._trouble: StoreUnavailable | None = None
 
     async def by_project(self) -> ByProject:
-        """The counts at an instant after the call; not to be changed."""
+        """Return the counts at an instant after the call; not to be changed."""
         begun = self._begun
         async with self._turn:
             if self._ended <= begun:
@@ -46,7 +48,9 @@ class Counting:
             return self._counts
 
     async def _look(self) -> None:
-        """Trouble is for all who wait, too: each would wait it out, one after another."""
+        """Read the counts if the snapshot has changed. An error is for all callers that wait: else
+        each would wait for the server, one after another.
+        """
         self._trouble = None
         try:
             # Before the count, which may see more: then the next look finds another snapshot.

@@ -1,4 +1,4 @@
-"""What a failure of PostgreSQL means: to the program, and to the person who runs the store.
+"""Failures of PostgreSQL: their meaning for the program, and for the person who runs the store.
 
 Messages name the server and never a password.
 """
@@ -37,7 +37,7 @@ REMEDIES: Final = {
     "58": "its disk does not read or write; look into the server's log",
     "XX": "its data are damaged; stop, and look into the server's log",
 }
-"""By SQLSTATE or the beginning of one; the longest that fits is used."""
+"""Remedies by SQLSTATE or the beginning of one; the longest that fits is used."""
 UNREACHABLE: Final = "it cannot be reached; check that it runs, and its address in `store`"
 UNTRUSTED: Final = "no trusted connection; check `sslmode` and `sslrootcert` in the setting `store`"
 UNKNOWN: Final = "try again, and look into the server's log if it stays so"
@@ -48,7 +48,7 @@ PASSING: Final = ("08", "40", "57P", "0A000", "25006", "25P03", "53300")
 0A000 is a prepared statement whose table was migrated meanwhile.
 """
 UNFIT: Final = ("22", "23", "54")
-"""What a value that cannot be stored meets: no fault of the store, nor of its neighbours."""
+"""SQLSTATEs for values that cannot be stored: no fault of the store, nor of other changes."""
 
 
 def shown(url: str) -> str:
@@ -69,7 +69,7 @@ def sqlstate(error: BaseException) -> str:
 
 
 def is_unfit(error: Exception) -> bool:
-    """Whether a value is to blame."""
+    """Return whether a value that cannot be stored caused the error."""
     if isinstance(error, asyncpg.PostgresError):
         return sqlstate(error).startswith(UNFIT)
     unfit = isinstance(error, ValueError | TypeError | OverflowError)
@@ -77,7 +77,7 @@ def is_unfit(error: Exception) -> bool:
 
 
 def is_storable(text: str) -> bool:
-    """Whether PostgreSQL can hold, and so compare, a text."""
+    """Return whether PostgreSQL can hold, and so compare, a text."""
     if "\0" in text:
         return False
     try:
@@ -88,12 +88,12 @@ def is_storable(text: str) -> bool:
 
 
 def is_locked_out(error: Exception) -> bool:
-    """Whether somebody else did not let go of a lock in time."""
+    """Return whether another session held a lock for too long."""
     return isinstance(error, asyncpg.LockNotAvailableError)
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether another try on a new connection may succeed soon."""
+    """Return whether another try on a new connection may succeed soon."""
     if is_unfit(error):
         return False
     if isinstance(error, asyncpg.PostgresError):
@@ -103,7 +103,7 @@ def is_passing(error: Exception) -> bool:
 
 
 def why_unfit(error: Exception) -> str:
-    """In one line, without the value itself."""
+    """Return the error in one line, without the value itself."""
     if sqlstate(error) == "22021":
         return "text has a NUL character or is not UTF-8"
     cause = error.__cause__ or error
@@ -132,7 +132,9 @@ def explain(error: Exception, address: str) -> CrawlfleetError:
 
 
 def misread(address: str) -> ConfigError:
-    """For a URL that the driver cannot take apart; what it says could hold the password."""
+    """Return the error for a URL that the driver cannot parse; the driver's own message could hold
+    the password.
+    """
     return ConfigError(
         f"store: the URL of {address} cannot be understood; use one such as "
         "postgresql://user:password@host:5432/database, with %-signs for special characters "

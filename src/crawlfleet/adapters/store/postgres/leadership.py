@@ -1,10 +1,9 @@
-"""By what a master is present among the others: it hears of their commits, and holds the lead.
+"""The connection of a master to the others: it receives news of their commits, and holds the lead.
 
-Both hang on one connection. The lead is a lock of that session, so that the kernel frees it when
-the process dies, and the server when it has heard nothing for a few seconds: a machine that is
+Both depend on one connection. The lead is a lock of that session, so that the kernel frees it when
+the process dies, and the server when it has received nothing for a few seconds: a machine that is
 gone, a process that hangs. A pulse keeps the session alive. When the connection is lost, so is the
-lead; a new one is made, and with it comes the number of the newest event, so that nothing that
-was said meanwhile stays unheard.
+lead; with a new one comes the number of the newest event, so that no commit in between is missed.
 """
 
 import asyncio
@@ -156,7 +155,9 @@ class _Session:
             await self.ask("SELECT true")
 
     async def ask(self, statement: str) -> Any:
-        """What the server says; the session is over when it says nothing."""
+        """Run a statement and return its value; the session is over when the server does not
+        answer.
+        """
         try:
             async with asyncio.timeout(ANSWER_S), self._turn:
                 return await self._connection.fetchval(statement)

@@ -62,7 +62,7 @@ statement's parts: the process may stop there, too. A restore holds both locks, 
 """
 
 CHANNEL: Final = "'crawlfleet_' || md5(current_schema())"
-"""On which commits are told of; names in NOTIFY are short, and those of schemas need not be."""
+"""Channel for news of commits; names in NOTIFY are short, and those of schemas need not be."""
 NEWEST: Final = (
     f"SELECT greatest(removed_seq, (SELECT max(seq) FROM {events.name})) FROM {leadership.name}"
 )
@@ -128,7 +128,7 @@ STATEMENTS: Final = Statements(_Postgres())
 
 @cache
 def load(kinds: tuple[type[Any], ...], with_sessions: bool) -> str:
-    """What is there, as rows of kind, id and number.
+    """Return the statement that reads the present state, as rows of kind, id and number.
 
     The epoch, the last event number, the versions of rows among an array of ids for each of
     `kinds` (their kind is the place in it), and the sessions among the last array that have not
@@ -218,7 +218,9 @@ def _joined(mapping: RowMap[Any], column: Column[Any]) -> str:
 
 
 def _change(mapping: RowMap[Any], start: int) -> str:
-    """Without what stays the same: large parameters need not be sent and written again."""
+    """Return an update of the changing columns only: large parameters need not be sent and written
+    again.
+    """
     id, *names = (_quoted(column) for column in mapping.columns)
     return (
         f"UPDATE {mapping.table.name} AS present "

@@ -59,7 +59,7 @@ class PostgresStore(SqlStore[Statement]):
         self._readers: Readers | None = None
         self._presence: Presence | None = None
         self._name = secrets.token_hex(4)
-        """By which a master tells its own commits from those of others."""
+        """Name by which a master tells its own commits from those of others."""
         self._counting: Counting | None = None
 
     async def open(self) -> None:

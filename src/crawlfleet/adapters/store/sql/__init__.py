@@ -1,1 +1,1 @@
-"""What the SQL stores have in common: one schema, its statements, and how structs become rows."""
+"""The base of the SQL stores: one schema, its statements, and the mapping of structs to rows."""

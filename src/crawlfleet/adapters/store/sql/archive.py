@@ -1,4 +1,4 @@
-"""What both SQL stores do alike when all of their rows are read or replaced."""
+"""The common part of both SQL stores for reading or replacing all rows."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -17,7 +17,7 @@ TABLES: Final[dict[str, Table]] = {
 }
 CAUSE: Final = "the store was restored from a backup"
 MADE_BY_ITSELF: Final = {schema.leadership.name, schema.cursors.name}
-"""What is in a store that nobody has used."""
+"""Tables that have rows in a store that nobody has used."""
 _DEFAULTS: Final = {PROJECTS.name, CLUSTERS.name}
 
 SESSIONS, NODES, EVENTS = schema.sessions.name, schema.nodes.name, schema.events.name
@@ -84,7 +84,7 @@ def check_portion(portion: Portion) -> Portion:
 def event_rows(
     nodes: Iterable[tuple[str, str]], last_seq: int, now: float
 ) -> Iterator[dict[str, Any]]:
-    """What the event log says of a restore."""
+    """Yield the rows of the events that record a restore."""
     changed: list[tuple[str, str, str | None, str | None]] = [
         ("store.restored", RESTORED_STORE, None, None)
     ]

@@ -1,4 +1,4 @@
-"""What the tables of a SQL store are made of, by hand or from a declared `Table`."""
+"""Columns and tables of a SQL store, made by hand or from a declared `Table`."""
 
 from collections.abc import Iterable
 from enum import Enum, StrEnum
@@ -30,7 +30,7 @@ OPTIONS: Final = "options"
 """The column of the fields that have none, together in one JSON object."""
 
 TEXT: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
-"""In order of its bytes everywhere, whatever the language of a PostgreSQL is."""
+"""Text that sorts by its bytes everywhere, whatever the language of a PostgreSQL is."""
 SEQUENCE: Final = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite takes only a plain integer for the number of a row, which costs no index."""
 
@@ -88,7 +88,7 @@ def sql_table(table: Table[Any]) -> SqlTable:
 
 
 def is_met(table: SqlTable, term: Term) -> ColumnElement[bool]:
-    """What a partial index is limited to."""
+    """Return the condition of a partial index."""
     column = table.c[term.field]
     assert term.op in (Op.SET, Op.UNSET), f"no index of {table.name} is limited by {term.op}"
     return column.is_(None) if term.op is Op.UNSET else column.is_not(None)

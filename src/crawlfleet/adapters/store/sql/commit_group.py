@@ -44,7 +44,7 @@ Batch = Sequence[tuple[Change, Written]]
 TRUSTED: Final[frozenset[type[Any]]] = frozenset({Task, Execution})
 """The kinds of rows that a group may be trusted in: of all others there are few."""
 Moves = Counter[tuple[str, str]]
-"""How many tasks more, or less, a project has in a state."""
+"""Changes of the number of tasks, by project and state."""
 _project: Final = attrgetter("project_id")
 
 
@@ -54,13 +54,15 @@ class Named:
     __slots__ = ("batches", "claims", "ids", "sessions")
 
     def __init__(self, batches: Iterable[Changes], *, trusting: bool = False) -> None:
-        """`trusting`: without tasks and executions."""
+        """Collect the names in these batches; with `trusting`, without those of tasks and
+        executions.
+        """
         self.ids: defaultdict[type[Any], set[str]] = defaultdict(set)
-        """By kind, of which most batches have one or two."""
+        """Ids by kind; most batches have one or two kinds."""
         self.claims: set[tuple[str, str]] = set()
-        """Scope and key."""
+        """Claims by scope and key."""
         self.sessions: set[str] = set()
-        """Those that must be open."""
+        """Sessions that must be open."""
         parts_of = _written_beside if trusting else rows_by_kind
         self.batches: list[Batch] = [
             [(change, parts_of(change)) for change in batch] for batch in batches
@@ -83,7 +85,7 @@ def _written_beside(change: Change) -> Written:
 
 
 class Group:
-    """What is to be written for the changes of a group that fit."""
+    """The rows to write for those changes of a group that fit."""
 
     __slots__ = (
         "_audit",
@@ -101,14 +103,16 @@ class Group:
     )
 
     def __init__(self, present: Present, last_seq: int, *, trusting: bool = False) -> None:
-        """`trusting`: as the batches were `Named`."""
+        """Begin a group; `trusting` as when the batches were `Named`."""
         self._first_seq = self.last_seq = last_seq
         self._trusting = trusting
         self._trusted_tasks: defaultdict[tuple[RowMap[Any], str, str], list[Task]]
         self._trusted_tasks = defaultdict(list)
-        """Written if what is stored is as they say; by the states before, "" if new, and after."""
+        """Tasks whose write checks the stored version and state; by the state before, "" if new,
+        and after.
+        """
         self._trusted_executions: defaultdict[RowMap[Any], list[Execution]] = defaultdict(list)
-        """The same of executions, whose states nobody counts."""
+        """Executions whose write checks the stored version; their states are not counted."""
         self.present = present
         self.made: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
         """Rows that were not there before, by kind and id."""
@@ -166,15 +170,17 @@ class Group:
                 executions[steps or CHANGED[EXECUTION]].append(each)
 
     def repeats(self) -> bool:
-        """Whether it is trusted in a row twice. Rows are not written in the order of changes: the
-        later step of a row would make true what the earlier one of them was too early for."""
+        """Return whether the group is trusted in a row twice. Rows are not written in the order of
+        changes: the later step of a row could make the check of an earlier one succeed.
+        """
         ids = [task.id for tasks in self._trusted_tasks.values() for task in tasks]
         ids += [each.id for executions in self._trusted_executions.values() for each in executions]
         return len({*ids}) < len(ids)
 
     def moves(self, states: Mapping[str, str]) -> Moves:
-        """How it moves the counts of tasks. `states` are those before, of the tasks that it changes
-        without being trusted in them."""
+        """Return how the group changes the counts of tasks. `states` are the states before, of the
+        tasks that it changes without being trusted in them.
+        """
         moves: Moves = Counter()
         for (_, before, after), tasks in self._trusted_tasks.items():
             for project, count in Counter(map(_project, tasks)).items():

@@ -1,4 +1,4 @@
-"""How the databases differ in what they say, and what drivers take and give."""
+"""Differences between the databases in SQL, and in the values that drivers take and return."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 T = TypeVar("T")
-"""What a driver takes as a statement."""
+"""Type of a statement for a driver."""
 T_co = TypeVar("T_co", covariant=True)
 Core = Select[*tuple[Any, ...]] | Insert | Update | Delete
 Values = dict[str, Any]
@@ -28,20 +28,20 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Dialect(Protocol[T_co]):
-    """What the databases say differently."""
+    """The parts of SQL that differ between the databases."""
 
     def finish(self, statement: Core) -> T_co:
-        """The statement as the driver takes it."""
+        """Return the statement in the driver's form."""
         ...
 
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert: ...
 
     def among_given(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Whether the column is among the values of the list passed as `name`."""
+        """Return the condition that the column is among the values of the list passed as `name`."""
         ...
 
     def collect(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """All values of a column in one; `listed` takes it apart."""
+        """Return an expression for all values of a column in one; `listed` takes it apart."""
         ...
 
     def listed(self, collected: Any) -> list[str]: ...
@@ -49,18 +49,18 @@ class Dialect(Protocol[T_co]):
     def larger(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]: ...
 
     def holds(self, column: Column[Any], name: str) -> ColumnElement[bool]:
-        """Whether the text contains what is passed as `name`, to the letter."""
+        """Return the condition that the text contains the value passed as `name`, to the letter."""
         ...
 
     def size_of(self, column: Column[Any]) -> ColumnElement[int]:
-        """How many bytes a text has."""
+        """Return an expression for the bytes of a text."""
         ...
 
     def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
-        """The same value, where the planner has to be kept from choosing an index by it."""
+        """Return the column in a form that keeps the planner from choosing an index by it."""
         ...
 
 
 def limited(statement: Select[Any]) -> Select[Any]:
-    """At most as many rows as are passed as `limit`."""
+    """Limit a statement to the number of rows passed as `limit`."""
     return statement.limit(bindparam("limit", type_=BigInteger())).offset(literal_column("0"))

@@ -1,7 +1,7 @@
-"""What the writer of a SQL store does besides commits, as steps that a driver carries out.
+"""Operations of a SQL store's writer besides commits, as steps that a driver carries out.
 
-Each is a generator: it yields a statement with its values and is sent the rows found. So the
-order of the steps is written once, for the thread of SQLite and the event loop of PostgreSQL.
+Each is a generator: it yields a statement with its values and is sent the rows found. So the order
+of the steps is written once, for the thread of SQLite and the event loop of PostgreSQL.
 """
 
 from collections.abc import Callable, Generator
@@ -140,7 +140,9 @@ def remove(query: Query[Any]) -> Operation[Any]:
 
 
 def remove_events(before: float, limit: int) -> Operation[Any]:
-    """Also notes the newest number removed, which must not be given again when none is left."""
+    """Remove old events, and keep the newest number removed, which must not be given again when
+    none is left.
+    """
 
     def steps(statements: Statements[T]) -> Steps[T]:
         limits = {"before": before, "limit": max(limit, 0)}

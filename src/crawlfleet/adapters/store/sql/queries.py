@@ -161,8 +161,9 @@ class Queries(Generic[T]):
         )
 
     def _make_remove_owned(self, owned: Owned) -> T:
-        """With `ids`, or for owned rows whose ids begin with that of one owner, with `first` and
-        `last`."""
+        """Return the statement that removes owned rows: its parameters are `ids`, or for owned rows
+        whose ids begin with that of one owner, `first` and `last`.
+        """
         there = DECLARED[owned.table]
         if owned.by:
             condition = self._dialect.among_given(there.c[owned.by], "ids")
@@ -212,7 +213,7 @@ def owned_values(owned: Owned, ids: list[str]) -> list[Values]:
 
 
 class _First:
-    """Of the rows of several runs, those that come first in the order of the query."""
+    """Picks, from the rows of several runs, those that come first in the order of the query."""
 
     def __init__(self, query: Query[Any]) -> None:
         keys = [column.key for column in DECLARED[query.table].columns]

@@ -103,9 +103,10 @@ class RowMap(Generic[S]):
         blank: Collection[str] = (),
         joined: Mapping[str, Joint] = NOTHING_JOINED,
     ) -> None:
-        """With `only` those columns, to change rows that are there. With `blank` all but those, to
-        make rows that have nothing there. With `joined` a row that is there is not replaced: these
-        columns of it come together with what is written."""
+        """Map a struct to rows. With `only`, those columns, to change existing rows. With `blank`,
+        all but those, to make rows that have nothing there. With `joined`, an existing row is not
+        replaced: these columns of it are joined with the written values.
+        """
         self.joined = joined
         self.table = table
         names = only or [column.key for column in table.columns if column.key not in blank]
@@ -142,7 +143,7 @@ class RowMap(Generic[S]):
         return name
 
     def reader(self, name: str) -> Convert:
-        """How the value of a column becomes that of the field."""
+        """Return the function that converts the value of a column to that of the field."""
         return dict(self._readers).get(name, lambda value: value)
 
     def encode(self, structs: Collection[S]) -> list[Any]:
@@ -193,7 +194,7 @@ _DECLARED: Final[dict[Table[Any], RowMap[Any]]] = {
 
 
 def mapping_of(table: Table[S]) -> RowMap[S]:
-    """How the rows of a declared table are written and read."""
+    """Return the row mapping of a declared table."""
     return _DECLARED[table]
 
 
@@ -203,7 +204,7 @@ CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
     TASK: RowMap(Task, schema.tasks, only=("id", *TASK_CHANGES)),
     EXECUTION: RowMap(Execution, schema.executions, only=("id", *EXECUTION_CHANGES)),
 }
-"""How rows are written that are there already, where most of a row never changes."""
+"""Mappings that write existing rows of which most columns never change."""
 
 
 USUAL_NEW_TASK: Final = RowMap(Task, schema.tasks, blank=TASK_BLANKS)
@@ -216,10 +217,10 @@ USUAL_EXECUTIONS: Final[dict[ExecutionStatus, RowMap[Any]]] = {
     status: RowMap(Execution, schema.executions, only=("id", "status", "version", *changes))
     for status, changes in EXECUTION_STEPS.items()
 }
-"""How rows are written that go their usual way: half of the values, and fewer indexes."""
+"""Mappings for executions in their usual steps: half of the values, and fewer indexes."""
 
 _HOT: Final[tuple[RowMap[Any], ...]] = (NODE, SESSION, TASK, EXECUTION)
 VERSIONED: Final[dict[type[Any], RowMap[Any]]] = {
     mapping.kind: mapping for mapping in (*_HOT, *_DECLARED.values()) if mapping is not USAGE
 }
-"""How the rows of a change are written, by their class."""
+"""Mappings for the rows of a change, by their class."""

@@ -57,11 +57,11 @@ FILTERS: Final = (
     "error_class",
     "reason",
 )
-"""What tasks can be found by, the most selective index first; the last four have none."""
+"""Names of the filters of tasks, the most selective index first; the last four have none."""
 
 
 def filters_of(filter: TaskFilter) -> tuple[tuple[str, ...], Values]:
-    """Which of `FILTERS` a filter uses, and their values but for the states."""
+    """Return which of `FILTERS` a filter uses, and their values except the states."""
     values = {name: getattr(filter, name) for name in FILTERS if name != "status"}
     values = {name: value for name, value in values.items() if value is not None}
     if filter.error_class is not None:
@@ -196,7 +196,7 @@ class Statements(Generic[T]):
         return self._dialect.finish(limited(statement.order_by(order)))
 
     def _is_given(self, name: str, indexed: bool) -> ColumnElement[bool]:
-        """Whether a task is what the parameter of that name asks for."""
+        """Return the condition that a task matches the parameter of that name."""
         given = bindparam(name, type_=tasks.c.id.type)
         if name == "error_class":
             start = literal_column("1", BigInteger())
@@ -397,7 +397,7 @@ class Statements(Generic[T]):
 
 
 def _is_kept() -> ColumnElement[bool]:
-    """Whether a task is kept for a row that it names as its workflow."""
+    """Return the condition that a task is kept for a row that it names as its workflow."""
     return or_(
         *(
             select(table.c.id)

@@ -1,4 +1,4 @@
-"""What every store with its rows in SQL does alike: all of the port but opening and closing."""
+"""The base of every store with its rows in SQL: all of the port but opening and closing."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -31,7 +31,7 @@ _metrics: Final = msgspec.json.Decoder(dict[str, float]).decode
 
 
 def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
-    """Of the rows of several queries, those that come first by id."""
+    """Return the rows of several queries that come first by id."""
     return sorted(found, key=itemgetter(0), reverse=newest_first)[:limit]
 
 
@@ -285,5 +285,5 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
 
 
 def decode(mapping: RowMap[S], found: Sequence[Any], choose: Choose | None) -> list[S]:
-    """What `_decode` does once the rows are there."""
+    """Decode the rows of `_decode`, once they are read."""
     return mapping.decode_all(choose(found) if choose else found)

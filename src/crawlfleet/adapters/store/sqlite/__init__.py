@@ -1,1 +1,1 @@
-"""What only SQLite needs: its statements, the writer of its thread, its schema in a file."""
+"""The store in SQLite: statements, the writer in its thread, and the schema in a file."""

@@ -63,7 +63,7 @@ class SqliteArchive:
         return found
 
     def _connect(self) -> sqlite3.Connection:
-        """For reading only: what it cannot do is to move the log into the file."""
+        """Open the store read-only: such a connection cannot move the log into the file."""
         if not self._path.exists():
             raise StoreUnavailable(f"there is no store {self._path}; check --data and --config")
         try:

@@ -1,6 +1,6 @@
-"""How many tasks a store has in each state: counted once, then moved by every commit.
+"""Counts of tasks by state: counted once, then moved by every commit.
 
-To count them means to read an index of all tasks, and whoever watches asks many times a second.
+To count them means to read an index of all tasks, and dashboards ask many times a second.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ class Counts:
         self.known = False
 
     def begin(self, rows: Iterable[tuple[str, str, int]]) -> None:
-        """With what is stored: project, state and count."""
+        """Begin with the stored counts: project, state and count."""
         with self._lock:
             self._projects, self._all = {}, Counter()
             for project_id, state, count in rows:
@@ -42,12 +42,12 @@ class Counts:
                 self._add(project_id, state, count)
 
     def of(self, project_id: str | None) -> dict[TaskStatus, int]:
-        """Of a project or of all; states without a task are left out."""
+        """Return the counts of a project or of all; states without a task are left out."""
         with self._lock:
             return _present(self._all if project_id is None else self._projects.get(project_id, {}))
 
     def by_project(self) -> dict[str, dict[TaskStatus, int]]:
-        """Of each project that has a task."""
+        """Return the counts of each project that has a task."""
         with self._lock:
             found = {project_id: _present(each) for project_id, each in self._projects.items()}
         return {project_id: counts for project_id, counts in found.items() if counts}

@@ -1,4 +1,4 @@
-"""What a failure of SQLite means to the person who runs the store."""
+"""Failures of SQLite: their meaning for the person who runs the store."""
 
 import os
 import sqlite3
@@ -40,12 +40,12 @@ def explain(error: sqlite3.Error, path: Path) -> StoreUnavailable:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether it says that the file is damaged."""
+    """Return whether the error says that the file is damaged."""
     return _name(error).startswith(DAMAGE)
 
 
 def is_on_read_only(path: Path) -> bool:
-    """Whether nothing can be written where that file is, whoever asks."""
+    """Return whether the file is on a file system that is mounted read-only."""
     for each in (path, path.parent):
         try:
             return bool(os.statvfs(each).f_flag & os.ST_RDONLY)

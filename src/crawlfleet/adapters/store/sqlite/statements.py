@@ -100,8 +100,8 @@ STATEMENTS: Final = Statements(DIALECT)
 
 
 def chunks(mapping: RowMap[Any], values: list[Any]) -> Iterator[tuple[int, int, list[Any]]]:
-    """For each statement that writes `values`: for how many rows it is, and how many it is given,
-    with what is bound to it.
+    """Yield, for each statement that writes `values`, its size, its number of rows, and its bound
+    values.
 
     A statement is for a power of two, so that few different ones serve every count. Its other rows
     are filled with zeros, which are not written, and cost the driver less than nulls.
@@ -118,7 +118,7 @@ def chunks(mapping: RowMap[Any], values: list[Any]) -> Iterator[tuple[int, int, 
 
 @cache
 def alters(statement: str) -> bool:
-    """Whether a statement may change or take away rows that have versions."""
+    """Return whether a statement may change or remove rows that have versions."""
     starts = [
         f"{verb} {mapping.table.name} "
         for mapping in VERSIONED.values()
@@ -150,9 +150,10 @@ _INSERTED: Final = {EVENT.table, *(mapping.table for mapping in CHANGED)}
 
 
 def _change(mapping: RowMap[Any], rows: int, next_only: bool, in_state: bool) -> str:
-    """By an update rather than by conflict: indexes of what stays the same are not touched.
+    """Return an update rather than an insert with a conflict: indexes of unchanged columns are not
+    touched.
 
-    `+status`: no index may be used for that.
+    `+status` keeps the planner from using an index for it.
     """
     table = mapping.table.name
     given = {

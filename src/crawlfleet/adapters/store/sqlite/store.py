@@ -40,9 +40,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 Query = Callable[[sqlite3.Connection], Any]
 
 GROUP: Final = 10_000
-"""At most so many requests in one transaction."""
+"""Maximum number of requests in one transaction."""
 CACHED_STATEMENTS: Final = 256
-"""How many prepared statements a connection keeps: all that there are."""
+"""Number of prepared statements that a connection keeps: all that there are."""
 WRITER_PRAGMAS: Final = (
     "journal_mode=WAL",
     "synchronous=FULL",
@@ -53,7 +53,7 @@ WRITER_PRAGMAS: Final = (
     "temp_store=MEMORY",
 )
 BUSY_S: Final = 5.0
-"""How long to wait for a tool that has locked the file, such as the `sqlite3` shell."""
+"""Seconds to wait for a tool that has locked the file, such as the `sqlite3` shell."""
 GONE: Final = (
     "Nothing is accepted. Move the file back that was there, and the master goes on by itself; or "
     "stop the master, and restore a backup with `crawlfleet restore`"
@@ -67,11 +67,11 @@ DAMAGED: Final = (
     "away, keep them, and restore a backup with `crawlfleet restore`"
 )
 ROOM_BYTES: Final = 1 << 20
-"""With less than that a disk that was full is still called full."""
+"""Free bytes below which a disk that was full still counts as full."""
 MADE: Final = "made"
 OVERWRITTEN: Final = "overwritten"
 DAMAGED_MARK: Final = "damaged"
-"""What a lock says of its store: that there is one, or what became of it under a master."""
+"""Values of a lock's mark: that its store exists, or what happened to it under a master."""
 
 
 class _Files:
@@ -120,7 +120,7 @@ class _Files:
         return ""
 
     def has_room(self) -> bool:
-        """Whether the disk has room for more than a few commits."""
+        """Return whether the disk has room for more than a few commits."""
         try:
             found = os.statvfs(self._path)
         except OSError:
@@ -275,7 +275,7 @@ class SqliteStore(SqlStore[str]):
         return SqliteArchive(self._path, _lock)
 
     def _counts(self) -> Counts | None:
-        """Those that the writer keeps, if it knows them."""
+        """Return the counts that the writer keeps, or `None` if it does not know them."""
         counts = None if self._files is None else self._files.writer.counts
         return counts if counts is not None and counts.known else None
 
@@ -321,5 +321,5 @@ def _decode(
     choose: Choose | None,
     connection: sqlite3.Connection,
 ) -> list[S]:
-    """In the reader's thread, so that the event loop goes on meanwhile."""
+    """Fetch and decode rows in the reader's thread, so that the event loop goes on meanwhile."""
     return decode(mapping, _fetch(statement, runs, connection), choose)

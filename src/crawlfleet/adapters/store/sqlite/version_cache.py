@@ -1,8 +1,8 @@
-"""What the writer knows of rows without asking: it wrote them, and nobody else does.
+"""The writer's cache of row versions: it wrote these rows, and no other process does.
 
 Most changes are about rows that were written a moment ago. Their versions are kept until newer ones
-have pushed them out; after anything but a plain commit, all of it is forgotten. Nothing is kept of
-tasks and executions, in which a group is trusted.
+have pushed them out; after anything but a plain commit, all of them are dropped. Versions of tasks
+and executions are not kept: a group is trusted in these.
 """
 
 from collections import defaultdict
@@ -48,7 +48,7 @@ class Memory:
         self.open_sessions: set[str] = set()
 
     def learn(self, group: Group) -> None:
-        """What the group has written is stored now."""
+        """Keep the versions that the group has written."""
         for kind, rows in chain(group.made.items(), group.changed.items()):
             if kind not in TRUSTED:
                 self.rows[kind].learn(rows)

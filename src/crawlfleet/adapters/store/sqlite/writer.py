@@ -41,7 +41,7 @@ UNFIT: Final = (
     TypeError,
     OverflowError,
 )
-"""What a value that cannot be stored raises: no fault of the store, nor of its neighbours."""
+"""Errors for values that cannot be stored: no fault of the store, nor of other changes."""
 
 
 class _Mistrusted(Exception):
@@ -65,9 +65,9 @@ class Writer:
         self._epoch, self._last_seq = self._read_leadership()
         self._memory = Memory()
         self.counts = Counts()
-        """Of tasks, as they were when the last transaction ended; may be read by any thread."""
+        """Counts of tasks when the last transaction ended; may be read by any thread."""
         self._moves = Moves()
-        """What the present transaction does to them."""
+        """Changes that the present transaction makes to the counts."""
 
     def work(self, jobs: Sequence[Job]) -> list[Any]:
         """One outcome for each job; either all of them are durable, or those that raise are not.
@@ -220,8 +220,9 @@ class Writer:
         next_only: bool = False,
         state: str | None = None,
     ) -> None:
-        """With `next_only`, raises `_Mistrusted` unless each row has the version before, and the
-        `state` that is given."""
+        """Write rows. With `next_only`, raises `_Mistrusted` unless each row has the version
+        before, and the `state` that is given.
+        """
         for size, rows, chunk in statements.chunks(mapping, values):
             if state is not None:
                 chunk.append(state)

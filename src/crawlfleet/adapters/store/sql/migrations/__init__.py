@@ -1,4 +1,4 @@
-"""How a store's schema comes to be what this program knows: created whole, or step by step.
+"""Migrations: brings a store's schema to what this program knows, created whole or step by step.
 
 To change the schema: edit `schema.py` or the declaration of a `Table`, add `versions/NNNN_what.py`
 that makes the same change to an existing store, and set `HEAD`. The tests compare both ways, for
@@ -39,7 +39,7 @@ def creation(dialect: Dialect, version_table: str, head: str) -> Iterator[str]:
 
 
 def is_known(revision: str, scripts: Path) -> bool:
-    """Whether there is a script for the revision."""
+    """Return whether there is a script for the revision."""
     from alembic.script import ScriptDirectory  # costs 0.2 s, and almost no start needs it
 
     directory = ScriptDirectory(str(scripts))
@@ -47,7 +47,7 @@ def is_known(revision: str, scripts: Path) -> bool:
 
 
 def alembic_config(scripts: Path, version_table: str) -> "Config":
-    """What `migrations/env.py` is told."""
+    """Return the configuration for `migrations/env.py`."""
     from alembic.config import Config
 
     config = Config()
