@@ -42,7 +42,7 @@ _FEW: Final = 50
 """Number of links that cannot exceed `MOST_LINK_CHARS`: an address has 65,536 characters at most,
 and so has its host."""
 _AROUND_A_LINK: Final = 20
-"""Characters for its id and its marks on the way."""
+"""Number of characters that a link's id and marks add to a message."""
 _new: Final = tuple.__new__  # a third of the cost of `Link(…)`
 _LONGEST_REMEMBERED: Final = 500
 _IN_AN_ENTRY: Final = 150
@@ -58,7 +58,7 @@ _NONE: Final[_Memory] = {}
 
 
 class Links:
-    """Resolves the links of one crawl, as its canonical form and its territory have it."""
+    """Resolves the links of one crawl, by its canonical form and its scope."""
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class Links:
         return Link(id, canonical, queue_of(host_key(canonical), id, self._parts))
 
     def resolve(self, base_url: str, raw_hrefs: Iterable[str]) -> list[Link]:
-        """The links of the page at `base_url` that belong to the crawl, each once, in order."""
+        """Return the links of the page at `base_url` that belong to the crawl, each once, in
+        order."""
         if self._held >= self._limit:
             self._forget()
         end = base_url.rfind("/") + 1

@@ -10,7 +10,7 @@ import msgspec
 T = TypeVar("T")
 
 AS_JSON: Final = b"\xc1"
-"""Begins a message in JSON; MessagePack has no such byte."""
+"""First byte of a message in JSON; no MessagePack message begins with it."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decoders: Final[dict[type, msgspec.msgpack.Decoder[object]]] = {}
 

@@ -75,15 +75,16 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkQueue(Protocol):
-    """Every method may raise `StoreUnavailable`; then nothing was changed, or all of it was."""
+    """The source of an engine's work. Every method may raise `StoreUnavailable`; then nothing was
+    changed, or all of it was."""
 
     async def lease(self, *, hosts: int, urls: int, held: Mapping[str, int], now: float) -> Leased:
         """See `Frontier.lease`."""
         ...
 
     async def hand_in(self, handed: EngineReport) -> Sequence[str]:
-        """A durable step, or one for each partition that it concerns; the names of hosts whose
-        leases were lost, of which nothing counts."""
+        """Commit a report as one durable step, or as one for each partition. Returns the hosts
+        whose leases were lost; nothing of them counts."""
         ...
 
 
@@ -125,6 +126,6 @@ class WorkFigures:
         )
 
     def slowest(self, limit: int) -> list[tuple[str, float]]:
-        """The hosts whose answers take longest on average, in seconds."""
+        """Return the hosts with the slowest responses, with their mean seconds."""
         means = [(host, m.seconds / m.requests) for host, m in self.hosts.items() if m.requests]
         return sorted(means, key=lambda pair: -pair[1])[:limit]

@@ -1,4 +1,4 @@
-"""An engine and its parts, from the parameters of a crawl."""
+"""Builds an engine and its parts from the parameters of a crawl."""
 
 import random
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""One crawl from its first address to its end, in this process; the frontier makes it resumable.
+"""Runs one crawl from its seeds to its end in this process; the frontier makes it resumable.
 
-crawl = Crawl(parameters, frontier=frontier, sinks={"items": sink}, allow_private=False)
+crawl = CrawlRun(parameters, frontier=frontier, sinks={"items": sink}, allow_private=False)
 summary = await crawl.run(stop)
 """
 
@@ -63,7 +63,7 @@ class UrlAnswer(msgspec.Struct, frozen=True, kw_only=True):
     record: UrlRecord | None = None
     """The frontier's record of the URL; `None` when the frontier never accepted it."""
     refused_by: str | None = None
-    """The rule that keeps it out."""
+    """The rule that excludes the URL; `None` if it is not excluded."""
     why: str = ""
 
 
@@ -88,7 +88,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     retries: int
     rejected: dict[str, int]
     slowest: dict[str, float]
-    """Mean seconds of an answer, of the slowest hosts."""
+    """Mean seconds of a response, for the slowest hosts."""
     elapsed_s: float
     """Duration of this life of the crawl."""
     output: dict[str, Mapping[str, Any]]
@@ -100,7 +100,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_s: float = 0.0
     """Request rate in this life of the crawl."""
     empty_fields: Mapping[str, str] = {}
-    """The selectors that caught nothing on any page, by their fields."""
+    """The selectors that matched nothing on any page, by their fields."""
     task_id: str = ""
     """The task of the crawl if a fleet ran it; else empty."""
 
@@ -252,7 +252,7 @@ class CrawlRun:
         return why
 
     async def _reason_to_end(self) -> str | None:
-        """Why nothing more is to be visited now."""
+        """Return the reason why the crawl should end now; `None` if it should not."""
         if self._is_shard and self._now() - self._asked_others > ASK_OTHERS_S:
             self._asked_others = self._now()
             await self._office.look()

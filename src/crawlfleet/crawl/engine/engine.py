@@ -48,15 +48,17 @@ log = logger(Component.WORKER)
 HAND_IN_EVERY_S: Final = 0.25
 HAND_IN_PAGES: Final = 400
 MOST_HELD_PAGES: Final = 4 * HAND_IN_PAGES
-"""Visited and not handed in; then visitors wait, so that a slow disk costs no memory."""
+"""Maximum number of visited pages that are not reported. Beyond it visitors wait, so that a slow
+disk costs no memory."""
 HOSTS: Final = 512
 PORTION: Final = 32
 """URLs of a host that are leased at once where each takes a while; more without a delay."""
 ASK_EVERY_S: Final = 0.02
 GATHER_S: Final = 0.1
-"""Hosts that will need more before long are asked for together."""
+"""Seconds for which needs of hosts are gathered, so that their URLs are leased together."""
 IDLE_ASK_S: Final = 0.5
-"""The time of a retry or of a paused host comes by itself: look so often."""
+"""Interval at which an idle engine asks for work, in seconds: retries and paused hosts become due
+without a message."""
 
 
 class Engine:
@@ -112,7 +114,7 @@ class Engine:
         self._widenings = 0
         """Number of scope extensions by other engines that this one has applied."""
         self._held = 0
-        """Visits that were not handed in yet."""
+        """Number of visits that were not reported yet."""
         self._room = asyncio.Event()
         self._room.set()
         self._hungry = asyncio.Event()

@@ -1,5 +1,5 @@
-"""Requests of a list at the times that the fleet's ledger grants: crawls and lists that have a
-host, a domain or an address in common ask it no oftener than one of them would."""
+"""Sends the requests of a list at the times that the fleet's ledger grants, so that crawls and
+lists together respect the limits of a shared host, domain or address."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.ledger import Ledger
 
 AT_ONCE: Final = 32
-"""Requests that are under way, to all hosts together."""
+"""Maximum number of requests under way, to all hosts together."""
 
 
 class HostLeftAlone(CrawlfleetError):

@@ -17,7 +17,7 @@ from crawlfleet.ports.sink import Sink
 
 
 def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
-    """The frontier of a crawl in a file."""
+    """Return the frontier of a crawl in a file."""
     opened: Frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")(
         path=path, rules=rules_of(parameters)
     )
@@ -32,8 +32,8 @@ def local_crawl(
     round: int = 1,
     warn: Callable[[EmptyFields], None] = lambda empty: None,
 ) -> CrawlRun:
-    """A crawl of this process alone, whose frontier is that file; `also` are sinks by their names
-    that its parameters do not speak of; `warn` is called once if selectors catch nothing."""
+    """Assemble a crawl that runs in this process alone, with its frontier in that file. `also` are
+    further sinks by their names; `warn` is called once if selectors match nothing."""
     _, plan = checked(parameters)
     check_no_secrets(parameters)
     return CrawlRun(

@@ -38,7 +38,7 @@ STOP_S: Final = 20.0
 
 
 class CrewLost(CrawlfleetError):
-    """The processes of a crawl die one after another."""
+    """Raised when the worker processes of a crawl die one after another."""
 
 
 class Crew:

@@ -22,7 +22,7 @@ log = logger(Component.WORKER)
 
 
 class Asking:
-    """Every request of an engine: pages, retries, redirects and robots.txt."""
+    """Sends every request of an engine: pages, retries, redirects and robots.txt."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Asking:
         return fetched
 
     def tell(self, pausing: Pausing) -> None:
-        """A host is to be left alone, by everybody."""
+        """Note a pause of a host, and report it to the fleet's ledger if there is one."""
         self._pauses.append(pausing)
         if self._granted is not None:
             self._granted.pause(pausing.host, pausing.seconds, pausing.why)

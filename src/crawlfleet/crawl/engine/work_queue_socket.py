@@ -42,7 +42,7 @@ class Results(EngineReport, frozen=False, kw_only=True, tag="handed"):
 
 
 class Polite(msgspec.Struct, frozen=True, kw_only=True, tag="polite"):
-    """Something for the fleet's ledger."""
+    """A request to the fleet's ledger."""
 
     ask: LedgerRequest
 
@@ -66,14 +66,14 @@ class WorkResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 async def send(writer: asyncio.StreamWriter, message: object) -> None:
-    """One message, after its length."""
+    """Send one message, preceded by its length."""
     data = encode(message)
     writer.write(len(data).to_bytes(HEADER_BYTES, "big") + data)
     await writer.drain()
 
 
 async def receive(reader: asyncio.StreamReader, kind: type[T]) -> T | None:
-    """The next message; `None` when the other side is gone."""
+    """Return the next message; `None` when the other side is gone."""
     try:
         size = int.from_bytes(await reader.readexactly(HEADER_BYTES), "big")
         data = await reader.readexactly(size)

@@ -12,7 +12,8 @@ from crawlfleet.crawl.extract.markup import HtmlPage, search
 from crawlfleet.crawl.extract.nesting import contained, lies_within, sort_into
 
 FEW: Final = 8
-"""Items within which fields are looked for; with more, a search of the page is cheaper."""
+"""Maximum number of items within which fields are searched one by one; with more, one search of the
+page is cheaper."""
 ANCHORS: Final = "a[href],area[href]"
 
 Sorted = list[list[list[LexborNode]]]
@@ -42,7 +43,7 @@ class Inside(NamedTuple):
     columns: Mapping[str | None, int]
     """Position of the field with each tag name. The number of all fields stands for the links."""
     alone: Sequence[int]
-    """Fields that are looked for one by one."""
+    """Positions of the fields that are searched for one by one."""
 
 
 def inside(fields: Sequence[FieldReader], item: int) -> Inside | None:

@@ -34,7 +34,7 @@ MOST_ITEMS: Final = 100_000
 
 
 class Extractor:
-    """A plan made ready for many pages."""
+    """A compiled plan, for many pages."""
 
     def __init__(self, plan: ExtractionPlan) -> None:
         self._flat = tuple(FieldReader(field) for field in plan.flat)
@@ -127,7 +127,7 @@ def _first_address(links: Sequence[LexborNode], page: HtmlPage) -> str | None:
 
 
 def _page_item(page: HtmlPage, fields: dict[str, Any], wanted: Sequence[FieldReader]) -> list[Item]:
-    """The page as one item, unless nothing at all was found on it."""
+    """Return the page as one item, unless none of its fields was found."""
     if not any(has_value(field.plan, fields[field.name]) for field in wanted):
         return []
     return [Item(kind=PAGES, fields={PAGE_URL: page.url, **fields})]

@@ -1,4 +1,4 @@
-"""Fields made ready to be looked for: expressions compiled once, values read many times."""
+"""Compiled fields: expressions are compiled once, values read many times."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,10 +17,10 @@ from crawlfleet.crawl.extract.text import TextBudget, text_of, text_of_xml
 from crawlfleet.model.crawl.extraction import FieldPlan, Language, ValueType
 
 MOST: Final = 10_000
-"""Values of one field in one item."""
+"""Maximum number of values of one field in one item."""
 _SIMPLE: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)(?:[.#][A-Za-z_][A-Za-z0-9_-]*)*").fullmatch
 PATTERN_LONGEST: Final = 100_000
-"""Characters in which a regular expression is searched for."""
+"""Maximum number of characters that a regular expression searches."""
 
 
 class FieldReader:
@@ -100,7 +100,7 @@ class FieldReader:
         return list(_first(values, MOST)) or self.plan.default or []
 
     def inner(self, places: Iterable[Any], page: HtmlPage) -> list[Any]:
-        """The JSON values to which a group's path leads, in the texts that were caught."""
+        """Return the JSON values at a group's path in the matched texts."""
         if self.plan.inner is None:
             return list(places)
         found: list[Any] = []

@@ -26,9 +26,9 @@ from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.model.crawl.reading import Reading
 
 LARGE: Final = 128_000
-"""Bytes. The worst page below that is parsed in less than a second."""
+"""Size in bytes below which even the worst page is parsed in less than a second."""
 READ_S: Final = 3.0
-"""Seconds of CPU for any page; pages that people read take milliseconds."""
+"""Limit of CPU seconds for any page; pages that people read take milliseconds."""
 READ_S_PER_MB: Final = 2.0
 """Further seconds of CPU for each megabyte of a page."""
 PATIENCE: Final = 10.0
@@ -36,14 +36,14 @@ PATIENCE: Final = 10.0
 START_S: Final = 60.0
 MODULE: Final = "crawlfleet.crawl.extract.reader_process_main"
 LENGTH_BYTES: Final = 8
-"""Every message begins with its length in so many bytes."""
+"""Number of bytes of the length before each message."""
 
 
 class PageRequest(NamedTuple):
     """A page for the reader process to read. `cpu_s` is the limit of CPU time for it."""
 
     body: bytes
-    """As it came."""
+    """Body of the page as it came."""
     url: str
     status: int
     content_type: str
@@ -194,7 +194,7 @@ class _ReaderProcess:
 
     @classmethod
     async def start(cls, settings: ReaderSettings) -> "_ReaderProcess":
-        """Start it, and wait until it is ready."""
+        """Start the process, and wait until it is ready."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = _spawn(theirs)
@@ -213,7 +213,8 @@ class _ReaderProcess:
         return started
 
     async def read(self, page: PageRequest) -> Reading:
-        """Raises `_Ended` when the process ended before it had an answer."""
+        """Read a page in the process. Raises `_Ended` when the process ended before it had an
+        answer."""
         answer = await self._exchange(encode(page), PATIENCE * page.cpu_s, page)
         reading, reason = decode(answer, PageAnswer)
         return reading or Reading(base=page.url, outcome=Outcome.UNREADABLE, note=reason)

@@ -14,9 +14,9 @@ from crawlfleet.crawl.fetch.charset import UTF8
 from crawlfleet.model.crawl.reading import FREE, Directives, LinkKind, LinkTraits
 
 MOST: Final = 50_000
-"""Links of one page."""
+"""Maximum number of links of one page."""
 LONGEST: Final = 65_536
-"""Characters of one link; a longer one is no address."""
+"""Maximum number of characters of one link; a longer one is no address."""
 
 _REFRESH: Final = re.compile(
     r"""\s*[\d.]*\s*(?:[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""",

@@ -11,10 +11,11 @@ from crawlfleet.crawl.fetch.charset import ASCII, UTF8, charset_of_ascii
 from crawlfleet.crawl.fetch.legacy_charsets import spelt_in
 
 _LEADING: Final = "[href]"
-"""One look at every element: `a`, `area`, `base` and `link` are among these."""
+"""A selector that visits each element once; `a`, `area`, `base` and `link` are among its
+matches."""
 _ALL_LEADING: Final = f"{_LEADING},meta,iframe,:root>frameset frame"
-"""A look for each alternative, which takes as long as a quarter of the parser's work. What is
-called a frame within drawings is none."""
+"""A selector that visits the tree once for each alternative, which takes as long as a quarter of
+parsing. Frames within drawings do not count."""
 _engine: Final = LexborCSSSelector()  # type: ignore[no-untyped-call]
 search: Final = _engine.find
 """`search(selector, node)` is `node.css(selector)`, for which each tree makes an engine of its own:
@@ -22,7 +23,7 @@ all elements within, and the node itself; once for each alternative that matches
 
 
 Lead = tuple[str | None, dict[str, str | None]]
-"""Name and attributes of an element."""
+"""The tag name and the attributes of an element."""
 _UNREAD: Final = object()
 
 
@@ -60,7 +61,7 @@ class HtmlPage:
 
     @property
     def xml(self) -> Any:
-        """The tree for XPath; `None` where nothing can be made of the page."""
+        """The tree for XPath; `None` where none can be made of the page."""
         if self._xml is _UNREAD:
             self._xml = _xml_tree(self.body)
         return self._xml

@@ -139,7 +139,7 @@ def visible_text(page: HtmlPage) -> str:
 
 
 def _listing(body: bytes, url: str, robots: Directives) -> Reading:
-    """A sitemap or a feed as a page of links."""
+    """Return a sitemap or a feed as a page of links."""
     listing = read_listing(body, utf8=True)
     kind = LinkKind.SITEMAP if listing.form is Form.INDEX else LinkKind.LISTED
     links = dict.fromkeys((each.href for each in listing.entries), LinkTraits(kind))
@@ -148,8 +148,8 @@ def _listing(body: bytes, url: str, robots: Directives) -> Reading:
 
 
 def open_page(body: bytes, url: str, kind: str, charset: str = UTF8) -> tuple[HtmlPage, Any]:
-    """The page, and its body as a value where that is JSON; `None` where it is not. `body` is
-    UTF-8, and was in `charset` when it came."""
+    """Return the page, and its body as a value if that is JSON, else `None`. `body` is UTF-8, and
+    was in `charset` when it came."""
     document = None
     if kind.endswith("json") or (kind not in HTML and body[:100].lstrip()[:1] in {b"{", b"["}):
         document = read_json(body)

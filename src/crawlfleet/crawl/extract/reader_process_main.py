@@ -33,8 +33,8 @@ a compressed sitemap, which is larger than it looks."""
 PAGE_MEMORY_BYTES: Final = 500_000_000
 """The limit for any page; normal pages take a tenth."""
 PAGE_MEMORY_PER_BYTE: Final = 250
-"""The limit grows by so much for each byte of a page. The parser copies a text again and again
-that it joins from many pieces: 2 MB of table rows without a table would take 6 GB."""
+"""Bytes by which the limit grows for each byte of a page. The parser copies a text again and again
+while it joins many pieces: 2 MB of table rows without a table would take 6 GB."""
 
 
 def main() -> None:
@@ -79,7 +79,8 @@ def memory_limit(body: bytes) -> int:
 
 
 def _limit_memory(limit: int) -> None:
-    """Let the process take so much more memory than it has, but never more than it was given."""
+    """Limit the process to `limit` more bytes of memory than it has, but never beyond its own hard
+    limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit += _data_bytes()
     if hard != resource.RLIM_INFINITY:

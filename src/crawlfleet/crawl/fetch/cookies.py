@@ -28,7 +28,7 @@ MAX_COOKIES: Final = 50
 """Maximum number of cookies of one domain; the oldest are dropped first."""
 MAX_COOKIE_BYTES: Final = 4096
 MAX_DOMAIN_BYTES: Final = 8192
-"""All cookies of one domain: servers refuse longer headers."""
+"""Maximum size of all cookies of one domain: servers refuse longer headers."""
 MAX_DOMAINS: Final = 10_000
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -43,7 +43,7 @@ class Cookie(NamedTuple):
     value: str
     secure: bool
     expires_at: float | None
-    """`None`: with the session, which for a crawl means never."""
+    """Time at which the cookie expires. `None`: with the session, which for a crawl means never."""
 
 
 class CookieJar:
@@ -83,7 +83,7 @@ class CookieJar:
         return changed
 
     def dump(self, host: str, now: float) -> str:
-        """All that is known for a host, as text for `load`; empty when there is nothing."""
+        """Return the cookies of a host as text for `load`; empty when there are none."""
         if not self._domains:
             return ""
         return "\n".join(

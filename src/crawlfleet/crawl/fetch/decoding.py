@@ -13,7 +13,8 @@ from crawlfleet.errors import CrawlfleetError
 
 MAX_LAYERS: Final = 3
 STEP_BYTES: Final = 16_384
-"""Fed at once: at each end of a frame, what is left of a step is copied."""
+"""Number of bytes that are decoded at once: at each end of a frame, the rest of a step is
+copied."""
 MAX_ZSTD_FRAMES: Final = 10_000
 """Maximum number of zstd frames in one body: a frame takes 8 microseconds even if it is empty, and
 has 9 bytes."""
@@ -26,7 +27,7 @@ class Undecodable(CrawlfleetError):
 
 
 class Overflowing(CrawlfleetError):
-    """More would come out than was allowed."""
+    """The decoded body would exceed its limit."""
 
 
 class DecodingLayer(Protocol):
@@ -158,7 +159,7 @@ class Decoder:
         self.size = 0
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes from the wire. Raises `Undecodable` and `Overflowing`."""
+        """Decode bytes from the wire. Raises `Undecodable` and `Overflowing`."""
         room = self._limit - self.size
         for layer in self._layers:
             # Also what is between two layers is bounded; it need not be larger than the end.
@@ -170,7 +171,7 @@ class Decoder:
         self.size += len(data)
 
     def finish(self) -> bytes:
-        """The whole body. Raises `Undecodable` when the end is missing."""
+        """Return the whole body. Raises `Undecodable` when the end is missing."""
         for layer in self._layers:
             layer.finish()
         return self.taken()

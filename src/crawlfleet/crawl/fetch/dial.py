@@ -30,7 +30,7 @@ MAX_ADDRESSES: Final = 6
 """Maximum number of addresses of a name that are tried; each gets its share of the timeout."""
 MIN_TRY_S: Final = 1.0
 DISCARD: Final = 9
-"""A port like any other."""
+"""The discard port, of which any would do: nothing is sent to it."""
 
 P = TypeVar("P", bound=asyncio.Protocol)
 Bar = Callable[[str, int], str | None]
@@ -52,7 +52,7 @@ class AddressRefused(CrawlfleetError):
 
 
 class NetworkTrouble(CrawlfleetError):
-    """The other side could not be reached, broke off, or made no sense."""
+    """The other side could not be reached, closed the connection, or sent nonsense."""
 
     error_class: ClassVar = ErrorClass.NETWORK
     retryable = True
@@ -90,8 +90,8 @@ class Dialler:
         self._door = door_of_cell()
 
     def for_public_addresses(self) -> "Dialler":
-        """One that knows the same names, and connects to public addresses only; it need not be
-        closed."""
+        """Return a dialler with the same resolver that connects to public addresses only. It need
+        not be closed."""
         return Dialler(
             allow_private=False,
             connect_s=self._connect_s,
@@ -108,11 +108,9 @@ class Dialler:
         make: Callable[[], P],
         barred: Bar | None = None,
     ) -> tuple[P, str]:
-        """A connection for the protocol that `make` makes, and the address that it leads to, which
-        is none that is `barred`.
-
-        Raises `AddressRefused`, and `NoConnection` for all that can go wrong outside.
-        """
+        """Open a connection with the protocol that `make` makes. Returns its address, too, which is
+        none that is `barred`. Raises `AddressRefused`, and `NoConnection` for all faults
+        outside."""
         stage, address = "", ""
         try:
             async with asyncio.timeout(self._connect_s):
@@ -210,7 +208,7 @@ class Dialler:
                 raise AddressRefused(_refusal(host, address, reason))
 
     async def _connect(self, addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:
-        """A socket to the first address that answers; each gets its share of the time."""
+        """Return a socket to the first address that answers; each gets its share of the timeout."""
         if self._door is not None:
             return await self._door.connect(addresses[0], port, public_only=not self._allow_private)
         loop = asyncio.get_running_loop()

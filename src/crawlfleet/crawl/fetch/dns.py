@@ -95,7 +95,7 @@ class Names:
         self._asking: dict[str, asyncio.Future[None]] = {}
 
     async def addresses(self, host: str) -> Sequence[str]:
-        """The addresses of a host; a literal is its own. Raises `NameUnknown`."""
+        """Return the addresses of a host; a literal is its own. Raises `NameUnknown`."""
         if is_literal(host):
             return (host,)
         while True:

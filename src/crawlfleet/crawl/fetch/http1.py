@@ -23,11 +23,11 @@ from crawlfleet.model.crawl.parameters import Limits, Outcome
 
 MAX_HEADERS: Final = 500
 MAX_INTERIM: Final = 16
-"""Answers of the kind 1xx before the real one."""
+"""Maximum number of interim responses (1xx) before the final one."""
 ASIDE_BYTES: Final = 65_536
 """Maximum size of the body of an error or redirect. Longer ones are cut: the status says enough."""
 STREAM_BYTES: Final = 65_536
-"""An encoded body is decoded in pieces of this size, a smaller one in one go."""
+"""Size of the pieces in which an encoded body is decoded; a smaller body is decoded at once."""
 FOLD: Final = 256
 """Number of small pieces that are joined at once, since each takes more memory than its bytes."""
 
@@ -166,7 +166,7 @@ class Http1Connection(asyncio.Protocol):
         return waiter
 
     def check(self, now: float) -> None:
-        """Give up when a limit of time has passed; called by the watch now and then."""
+        """Fail the request when a time limit has passed. The watch calls this now and then."""
         limits = self._limits
         if now >= self._ends_at:
             self._fail(Outcome.TIMEOUT, f"not finished within {limits.total_s:g} s")
@@ -309,7 +309,7 @@ class Http1Connection(asyncio.Protocol):
     # How it ends.
 
     def _complete(self) -> None:
-        """All came that was promised."""
+        """Finish a response of which all has come."""
         if not self._ignored:
             try:
                 if self._decoder is None:
@@ -325,7 +325,7 @@ class Http1Connection(asyncio.Protocol):
         self._finish()
 
     def _conclude(self) -> None:
-        """Enough is known; the rest of the answer is not read."""
+        """Finish a response early; its rest is not read."""
         self._answer.reusable = False
         if self._wanted.cut or self._answer.outcome is not Outcome.TOO_LARGE:
             self._answer.body = self._taken() if self._decoder is None else self._decoder.taken()
@@ -417,7 +417,7 @@ class Http1Connection(asyncio.Protocol):
         self._pieces.clear()
 
     def _taken(self) -> bytes:
-        """All pieces since the last call, as one."""
+        """Return all pieces since the last call, joined."""
         if self._folded is not None:
             self._fold()
             whole, self._folded = bytes(self._folded), None

@@ -42,11 +42,13 @@ ALPN: Final = "h2"
 WINDOW_BYTES: Final = 1 << 19
 """Number of bytes that a server may send before we acknowledge them."""
 SLICE_BYTES: Final = 8192
-"""Read at once, since so many bytes can be a thousand frames, each of which takes its time."""
+"""Number of bytes that are read at once: so many can be a thousand frames, each of which takes its
+time."""
 MOST_UNSENT_BYTES: Final = 1 << 20
-"""Answers to pings and settings that a server does not read."""
+"""Maximum size of replies to pings and settings that the server does not read."""
 MOST_ASIDES: Final = 1000
-"""Frames during an exchange that bring nothing of the answer: pings, settings, empty ones."""
+"""Maximum number of frames during a request that are no part of the response: pings, settings,
+empty ones."""
 MOST_IDLE_BYTES: Final = 65_536
 """Number of bytes that a server may send while no request is under way."""
 

@@ -12,9 +12,9 @@ class FetchRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request. Redirects are not followed: each hop is a visit of its own."""
 
     url: str
-    """Canonical and absolute, `http` or `https`."""
+    """The URL, canonical and absolute, `http` or `https`."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Beside the usual ones: conditions, cookies of the host."""
+    """Headers beside the usual ones: conditions, cookies of the host."""
     content_types: tuple[str, ...] = ("*/*",)
     """Content types whose body is read."""
     max_body_bytes: int = 10_000_000
@@ -25,7 +25,7 @@ class FetchRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The body of a POST, over HTTP/1.1 only. It may be sent twice if a kept connection was
     dead."""
     proxy: str | None = None
-    """Instead of the crawl's own."""
+    """Proxy for this request instead of the crawl's own."""
     may_go: Callable[[], bool] | None = None
     """A last check, called at the moment in which the request is to go out. `None`: there is
     none."""
@@ -38,7 +38,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: Outcome
     status: int = 0
     headers: tuple[tuple[str, str], ...] = ()
-    """Names in lower case, in the order of their coming."""
+    """Headers in the order in which they came, with names in lower case."""
     body: bytes = b""
     """Body after transfer and content encodings were decoded."""
     wire_bytes: int = 0
@@ -54,7 +54,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     elapsed_s: float = 0.0
 
     def header(self, name: str) -> str | None:
-        """The first value of a header, by its lower-case name."""
+        """Return the first value of a header, by its lower-case name; `None` if it is missing."""
         for key, value in self.headers:
             if key == name:
                 return value

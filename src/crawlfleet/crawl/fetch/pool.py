@@ -9,7 +9,8 @@ from typing import Final
 from crawlfleet.crawl.fetch.http1 import Http1Connection
 
 KEEP_S: Final = 30.0
-"""An idle connection is kept for so long; many servers close theirs after less than a minute."""
+"""Seconds for which an idle connection is kept; many servers close theirs after less than a
+minute."""
 
 
 class _Lane:
@@ -42,10 +43,8 @@ class Pool:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def take(self, key: Hashable, *, fresh: bool = False) -> Http1Connection | None:
-        """An idle connection to the server, or `None`: then a new one may be made.
-
-        `fresh` passes over those that are idle.
-        """
+        """Return an idle connection to the server, or `None`: then the caller may make a new one.
+        With `fresh`, idle connections are not used."""
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane()

@@ -37,7 +37,7 @@ class RequestOrigin(NamedTuple):
     """A name or an address, without brackets."""
     port: int
     authority: str
-    """As in a Host header."""
+    """Host and port as in a Host header."""
 
 
 class Target(NamedTuple):

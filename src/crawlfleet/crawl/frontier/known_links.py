@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, HostLease, Visit
 
 MOST: Final = 100_000
-"""Links that are remembered."""
+"""Maximum number of links that are remembered."""
 
 Depths = Callable[[str], Mapping[int, int]]
 """A function from a host to the depths of its leased URLs, by their ids."""

@@ -18,8 +18,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def portions(handed: EngineReport, most_bytes: int) -> list[EngineReport]:
-    """Each with at most so many bytes to be committed, or with a single visit or host that has
-    more. What is true of the whole goes with the first."""
+    """Split a report into portions of at most `most_bytes`, or with a single visit or host that has
+    more. Values of the whole report stay in the first portion."""
     if _size(handed.hosts) <= most_bytes:
         return [handed]
     parts: list[EngineReport] = []
@@ -33,7 +33,8 @@ def portions(handed: EngineReport, most_bytes: int) -> list[EngineReport]:
 
 
 def lots(seeds: Sequence[Link], most_bytes: int) -> Iterator[Sequence[Link]]:
-    """The seeds in lots of at most so many bytes, or of one that has more; at least one lot."""
+    """Yield the seeds in batches of at most `most_bytes`, or of one seed that has more; at least
+    one batch."""
     if len(seeds) < 2 or _size(seeds) <= most_bytes:
         yield seeds
     else:

@@ -17,7 +17,7 @@ PIECE_BYTES: Final = 900_000
 """Size of a segment before compression; compressed, it is at most a little longer."""
 LEVEL: Final = 3
 APART_BYTES: Final = 50_000
-"""Packing more than that takes long enough to do it in a thread."""
+"""Size from which compression runs in a thread, since it takes long."""
 
 
 def stream_of(spec: SinkSpec) -> Stream:
@@ -171,8 +171,8 @@ class Chunk(NamedTuple):
 
 
 def cut(lines: Sequence[bytes]) -> Iterator[Chunk]:
-    """Lines as chunks of a bounded size; a line that is longer goes on in the next one. At least
-    one chunk."""
+    """Yield the lines in chunks of a bounded size; a longer line continues in the next chunk. At
+    least one chunk."""
     gathered: list[bytes] = []
     size = 0
     for line in lines:

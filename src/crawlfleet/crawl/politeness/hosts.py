@@ -28,7 +28,7 @@ FRESH: Final = HostState()
 LINGER_S: Final = 2.0
 """Seconds for which a host without work is kept: a page may still link to it."""
 QUICK_S: Final = 1.0
-"""A portion that lasts for less is too small: asking for the next one costs as much as a page."""
+"""Seconds that a portion should last at least: leasing the next one costs as much as a page."""
 MOST_PORTION: Final = 1024
 
 
@@ -88,7 +88,7 @@ class Sites:
         return self._sites.get(key)
 
     def enter(self, lease: HostLease) -> Site:
-        """A host was leased, or a part of one."""
+        """Register the lease of a host or of a part of one."""
         key, known = host_of(lease.host), lease.state or FRESH
         site = self._sites.get(key)
         if site is None:
@@ -100,7 +100,7 @@ class Sites:
         return site
 
     def leave(self, host: "VisitedHost") -> None:
-        """A lease is over."""
+        """Unregister a lease that has ended."""
         site = host.site
         site.part(host.name)
         if not site.visited:
@@ -108,7 +108,7 @@ class Sites:
 
 
 class VisitedHost:
-    """One lease, from the first portion to its release."""
+    """One lease of a host, from its first URLs to its release."""
 
     __slots__ = (
         "_filled_at",

@@ -62,7 +62,7 @@ class LeasedKey(KeyWindow):
         return Return(key=self.key, started_ago_s=ago_s, in_flight=self.in_flight)
 
     def wake(self) -> None:
-        """Let the requests that wait look again."""
+        """Wake the waiting requests, so that they check the window again."""
         for future in self.waiting:
             if not future.done():
                 future.set_result(None)
@@ -179,7 +179,7 @@ class LeasedHost:
         return WindowRequest(host=self.name, keys=keys, waiting=max(self.waiters, 1))
 
     def refuse(self, refusal: Refused, now: float) -> None:
-        """Not now."""
+        """Note that the ledger granted no window for now."""
         self.ask_at = now + refusal.again_in_s
         if refusal.is_pause:
             self.paused_until = self.ask_at

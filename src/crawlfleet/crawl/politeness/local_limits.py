@@ -19,11 +19,11 @@ from crawlfleet.crawl.politeness.semaphore import Slots
 from crawlfleet.model.crawl.parameters import Politeness
 
 IN_FLIGHT: Final = 256
-"""Requests of an engine that are under way at once, to whomever."""
+"""Maximum number of requests of an engine that are under way, to all hosts together."""
 MOST_IDLE: Final = 10_000
 """Maximum number of idle domains and addresses that are remembered."""
 REMEMBERED_S: Final = MIN_TTL_S
-"""The neighbours of a host are worked out anew after so long: it may have moved."""
+"""Seconds for which the domain and address of a host are remembered: it may have moved."""
 
 
 class _Neighbours:
@@ -44,7 +44,7 @@ _UNKNOWN: Final[tuple[Sequence[_Neighbours], float]] = ((), 0.0)
 
 
 class Neighbourhood:
-    """Gives requests their turn among those of the neighbours of their host."""
+    """The limits of requests to the domains and addresses of hosts."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Turn:
         self._in_flight = False
 
     def take(self) -> bool:
-        """Take it if there is nothing to wait for."""
+        """Take the slots if no wait is needed. Returns whether it did."""
         neighbourhood = self._neighbourhood
         joined = neighbourhood.known(self._host)
         if joined is None or neighbourhood.has_delays or not neighbourhood.in_flight.free:

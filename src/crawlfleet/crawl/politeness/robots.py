@@ -35,7 +35,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.WORKER)
 
 REMEMBERED: Final = 1000
-"""Hosts whose parsed rules are kept; others are parsed again from their state."""
+"""Maximum number of hosts whose parsed rules are kept; others are parsed again from their state."""
 REMEMBERED_BYTES: Final = 16_000_000
 """Maximum size of the robots.txt texts in memory: most have a few hundred bytes, but half a million
 is allowed."""

@@ -20,7 +20,7 @@ class Slots:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """Take one if there is one."""
+        """Take a slot if one is free. Returns whether it did."""
         if self.free:
             self.free -= 1
             return True
@@ -40,7 +40,7 @@ class Slots:
             raise
 
     def give(self) -> None:
-        """Give one back: to the first in line, if anybody waits."""
+        """Give a slot back: to the first waiter, if there is one."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():
