@@ -45,7 +45,7 @@ class AgentEnd(StrEnum):
 
 
 class Agent:
-    """One node of the fleet."""
+    """The agent of one node of the fleet."""
 
     def __init__(
         self,
@@ -142,10 +142,8 @@ class Agent:
         return AgentEnd.STOPPED
 
     async def _register(self) -> tuple[float, Registered] | None:
-        """Register until it succeeds; `None` when the agent is to stop.
-
-        With the answer comes the time at which it was asked for: the session may be as old.
-        """
+        """Register until that succeeds. Returns the time of the request, too, since the session may
+        be as old. `None` when the agent is to stop."""
         pauses = Pauses(self._system, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while not self._stopping.is_set():
             try:
@@ -178,7 +176,8 @@ class Agent:
         return registered
 
     async def _drain_when_told(self, registered: Registered) -> None:
-        """Ask the master for nothing new; whatever comes of that, stop when the grace is over."""
+        """Drain the node when it is to leave; stop when the grace is over, whether that succeeds or
+        not."""
         await self._leaving.wait()
         log.info("leaving when what runs has ended", within_s=self._leave_grace_s)
         try:

@@ -59,7 +59,8 @@ async def answering(
 
 
 def parse_place(text: str) -> HealthAddress:
-    """`10.0.0.7:8010` or `[2001:db8::7]:8010`; port 0 is the one that the endpoint gets."""
+    """Return the host and port of `10.0.0.7:8010` or `[2001:db8::7]:8010`; port 0 lets the system
+    choose one."""
     address, _, port = text.rpartition(":")
     address = address.removeprefix("[").removesuffix("]")
     try:
@@ -75,7 +76,8 @@ def parse_place(text: str) -> HealthAddress:
 
 
 class HealthEndpoint:
-    """Answers for as long as it is entered; `port` is the one it listens on by then."""
+    """The HTTP server of the endpoint: an async context manager. `port` is the one that it listens
+    on once entered."""
 
     def __init__(self, host: str, port: int, *, health_info: HealthInfo) -> None:
         self._host = host

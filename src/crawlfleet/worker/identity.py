@@ -1,4 +1,4 @@
-"""A node's identity in a file that only its owner can read."""
+"""Keeps a node's identity in a file that only its owner can read."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
 WRITE_AGAIN_S: Final = 5.0
-"""After which a disk that took nothing is tried again."""
+"""Seconds until a failed write is tried again."""
 
 
 class IdentityFile:
@@ -39,7 +39,8 @@ class IdentityFile:
             return None
 
     def save(self, identity: Identity) -> None:
-        """Keep it durably, in place of any other; raises `OSError`, and keeps the other."""
+        """Save the identity durably in place of any other. Raises `OSError`, and keeps the other
+        then."""
         kept = msgspec.structs.replace(identity, master_pin=self.master_pin)
         write_private(self._path, msgspec.json.encode(kept))
         self._unwritten = None

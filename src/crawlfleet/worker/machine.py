@@ -18,7 +18,7 @@ from crawlfleet.model.settings import WorkerSettings
 
 MEGABYTE: Final = 1 << 20
 GPU_WAIT_S: Final = 2.0
-"""A driver that takes longer to answer must not hold up the heartbeat."""
+"""Seconds that the GPU driver may take to answer; it must not hold up the heartbeat."""
 
 
 class ControlGroup:
@@ -40,7 +40,7 @@ class ControlGroup:
         return min(limits, default=None)
 
     def cpu_seconds(self) -> float | None:
-        """CPU time used by this group so far."""
+        """Return the CPU time that this group has used so far."""
         for folder in self._folders:
             if microseconds := _statistic(_read(folder / "cpu.stat"), "usage_usec"):
                 return microseconds / 1e6
@@ -50,7 +50,8 @@ class ControlGroup:
         return None
 
     def memory(self) -> tuple[int, int] | None:
-        """Bytes used and allowed, of the tightest limit. File cache that can go is not counted."""
+        """Return the bytes used and allowed by the tightest limit. Reclaimable file cache does not
+        count."""
         found = []
         for folder in self._folders:
             for limit_file, usage_file, cache in (
@@ -68,7 +69,7 @@ class ControlGroup:
 
 
 class UsageMeter:
-    """Measures between one call of `read` and the next; reading never blocks the event loop."""
+    """Measures usage between two calls of `read`; reading never blocks the event loop."""
 
     def __init__(self, *, group: ControlGroup | None = None, folder: Path = Path("/")) -> None:
         self._folder = folder
@@ -79,7 +80,7 @@ class UsageMeter:
         self._network, self._disk = _network_bytes(), _disk_bytes()
 
     async def read(self) -> Usage:
-        """Usage since the last call; since the meter was made, the first time."""
+        """Return the usage since the last call; the first time, since the meter was made."""
         now, cpu = time.monotonic(), _busy_seconds(self._group)
         network, disk = _network_bytes(), _disk_bytes()
         seconds = max(now - self._at, 1e-3)
@@ -175,7 +176,8 @@ def _bandwidth_mbps() -> float:
 
 
 async def _ask_gpus(smi: str | None, question: str) -> list[float]:
-    """One number of each GPU; none when there is no GPU or the driver does not answer."""
+    """Return one number for each GPU; nothing when there is no GPU or the driver does not
+    answer."""
     if smi is None:
         return []
     process = await asyncio.create_subprocess_exec(

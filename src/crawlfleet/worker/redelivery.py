@@ -19,7 +19,7 @@ from crawlfleet.worker.session.reports import ENDS, portion
 
 log = logger(Component.WORKER)
 MOST_DEFECTS: Final = 5
-"""So often the same batch is sent to a master that fails over it."""
+"""Number of times that a batch is sent to a master that fails over it."""
 
 
 class Redelivery:
@@ -34,7 +34,7 @@ class Redelivery:
         self._defects = Counter[frozenset[str]]()
         """Number of times that the master failed over a batch, by the batch's executions."""
         self._alone: set[str] = set()
-        """Executions that are sent one by one."""
+        """Executions whose reports are sent one by one."""
 
     async def deliver(self) -> None:
         """Send all reports that are left. Those of executions that another node has by now are

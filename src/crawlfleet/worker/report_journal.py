@@ -29,7 +29,7 @@ WASTE_BYTES: Final = 4_000_000
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A report, and in whose name it was to be made."""
+    """A report, with the node and session in whose name it is sent."""
 
     node_id: str
     session_id: str
@@ -63,7 +63,7 @@ class ReportJournal:
         return self._bytes >= self._most_bytes or bool(self._unwritten)
 
     def waiting(self) -> list[tuple[str, ReportBatch]]:
-        """All that was kept and not forgotten, by node and session, in order."""
+        """Return all kept reports that were not forgotten, by node and session, in order."""
         batches: dict[tuple[str, str], list[Report]] = {}
         for entries in self._waiting.values():
             for kept, _ in entries:
@@ -74,7 +74,7 @@ class ReportJournal:
         ]
 
     async def keep(self, node_id: str, batch: ReportBatch) -> None:
-        """Remember reports; durable when this returns, unless the disk does not take them."""
+        """Keep reports. They are durable when this returns, unless the disk failed."""
         for report in batch.reports:
             kept = Kept(node_id=node_id, session_id=batch.session_id, report=report)
             record = _record(kept)
@@ -84,13 +84,14 @@ class ReportJournal:
         await self._in_turn(self._write())
 
     async def forget(self, execution_ids: Collection[str]) -> None:
-        """These were answered."""
+        """Forget the reports of answered executions."""
         for id in execution_ids:
             self._bytes -= sum(size for _, size in self._waiting.pop(id, ()))
         await self._in_turn(self._clear())
 
     async def _in_turn(self, step: Coroutine[Any, Any, None]) -> None:
-        """Do one thing at a time with the file, and to its end even if the caller gives up."""
+        """Run one operation on the file at a time, and to its end even if the caller is
+        cancelled."""
 
         async def act() -> None:
             async with self._turn:
@@ -197,7 +198,7 @@ def _record(kept: Kept) -> bytes:
 
 
 def _records_in(content: bytes) -> Iterator[tuple[Kept, int]]:
-    """The records of a file with their sizes, up to the first that is not whole."""
+    """Yield the records of a file with their sizes, up to the first incomplete one."""
     at = 0
     while at + HEAD.size <= len(content):
         length, checksum = HEAD.unpack_from(content, at)

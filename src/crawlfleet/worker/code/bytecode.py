@@ -53,7 +53,8 @@ class Bytecode:
         self._sandbox = sandbox
 
     async def __call__(self, environment: Path) -> bool:
-        """Compile all that is in it, as far as it can be; whether that was done."""
+        """Compile all sources of an environment, as far as possible. Returns false when the sandbox
+        fails or it takes too long."""
         output = environment / OUTPUT
         output.mkdir(mode=0o755)
         sources = (environment / "code", environment / "venv" / "lib")

@@ -36,11 +36,11 @@ _BUILDING: Final = "building"
 _GONE: Final = "gone"
 
 Fetch = Callable[[], Awaitable[bytes]]
-"""Brings the archive."""
+"""Fetches the archive of a bundle."""
 Tell = Callable[[str], None]
 """Adds a line to the log of the execution that waits."""
 Compile = Callable[[Path], Awaitable[bool]]
-"""Makes the bytecode of an environment, if it can be made; raises nothing but `OSError`."""
+"""Compiles the bytecode of an environment, if possible. Raises only `OSError`."""
 
 
 class NoCode(Exception):
@@ -81,7 +81,7 @@ class _Made(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Environments:
-    """The cache of one machine; several agents may share its folder."""
+    """The environments on one machine; several agents may share the folder."""
 
     def __init__(
         self, folder: Path, *, install: Install, most_bytes: int, compile: Compile | None = None
@@ -97,7 +97,7 @@ class Environments:
     async def borrowed(
         self, ref: BundleRef, fetch: Fetch, tell: Tell
     ) -> AsyncIterator[Environment]:
-        """The environment of a version, for as long as the block runs; made if there is none.
+        """Yield the environment of a bundle's version for the block; make it if there is none.
         Raises `CannotMake`."""
         await self._compile_again(ref.digest)
         with self._lock_file(ref.digest) as lock:
@@ -110,7 +110,7 @@ class Environments:
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
     def kept(self) -> list[str]:
-        """The digests of those that are there, the one used last first. Looks at each."""
+        """Return the digests of the environments, the one used last first. Reads the disk."""
         found = list[tuple[float, str]]()
         for path in self._folder.glob(f"*/{MADE}"):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it goes just now
@@ -266,7 +266,7 @@ async def _locked(lock: int, kind: int) -> None:
 
 
 def _unpack(archive: bytes, place: Path) -> Contents:
-    """Write the files of an archive that was found good. Raises `BadArchive`."""
+    """Write the files of an archive that was checked before. Raises `BadArchive`."""
     contents = archives.look_into(archive)
     _clear(place)
     code = place / "code"
@@ -302,7 +302,7 @@ def _read(folder: Path) -> _Made | None:
 
 
 def _measure_again(folder: Path) -> None:
-    """Something was added to an environment that is whole."""
+    """Measure an environment again, after files were added to it."""
     made = _read(folder)
     if made is not None:
         told = msgspec.structs.replace(made, bytes=_opened(folder))

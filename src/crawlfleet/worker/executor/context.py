@@ -20,7 +20,8 @@ from crawlfleet.worker.executor.replies import Replies
 from crawlfleet.worker.pool import protocol
 
 PROGRESS_INTERVAL_S: Final = 0.1
-"""People cannot read faster, and a loop that reports each step must not flood the pipe."""
+"""Minimum seconds between two progress messages. People cannot read faster, and a loop that reports
+each step must not flood the pipe."""
 
 
 class ExecutionContext:
@@ -103,7 +104,7 @@ class ExecutionContext:
         return response.data
 
     async def carry_out(self, order: protocol.WorkOrder) -> None:
-        """Carry out the order, once, and answer it."""
+        """Carry out an order of the master once, and answer it."""
         if order.number in self._carried_out:
             return
         self._carried_out.add(order.number)

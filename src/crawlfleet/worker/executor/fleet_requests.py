@@ -61,13 +61,13 @@ class ServiceClient:
             del self._waiting[number]
 
     def receive(self, response: protocol.Response) -> None:
-        """A response has come."""
+        """Deliver a response to its request."""
         waiting = self._waiting.get(response.number)
         if waiting is not None and not waiting.done():
             waiting.set_result(response)
 
     def number(self) -> int:
-        """A number that was not used before."""
+        """Return a number that was not used before."""
         self._last += 1
         return self._last
 

@@ -20,13 +20,14 @@ MARGIN: Final = 0.1
 RENEW_AFTER: Final = 0.3
 """Share of the lease after which it is renewed: so three renewals may fail before it is lost."""
 LOOK_EVERY_S: Final = 0.5
-"""The timers of the event loop stand still while a machine sleeps; this looks at the clock."""
+"""Interval at which the clock is read: timers of the event loop stand still while a machine
+sleeps."""
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.5
 
 
 def awake() -> float:
-    """Seconds on a clock that only goes forward, also while the machine sleeps."""
+    """Return seconds on a clock that only goes forward, also while the machine sleeps."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -46,7 +47,8 @@ class HeldLock:
         wait_s: float | None = None,
         clock: Callable[[], float] = awake,
     ) -> None:
-        """`wait_s` is how long to wait for others, `None` for as long as it takes."""
+        """Create a lock, not yet held. `wait_s` is the time limit for waiting for other holders;
+        `None` for no limit."""
         self._locks = locks
         self._name = name
         self._holder = holder
@@ -56,7 +58,7 @@ class HeldLock:
         self._hold: LockHold | None = None
         self._sure_until = float("-inf")
         self._why = ""
-        """Why it is held no longer."""
+        """The reason why the lock was lost; empty while it is held."""
         self._keeping: asyncio.Task[None] | None = None
         self._inside: asyncio.Task[object] | None = None
         self._cancelled = False
@@ -147,7 +149,7 @@ class HeldLock:
         self._sure_until = asked_at + self._lease_s * (1.0 - MARGIN)
 
     async def _keep(self, hold: LockHold) -> None:
-        """Renew until it is left, or until it cannot be sure of the lease any more."""
+        """Renew the lease until the lock is left, or until the lease is no longer certain."""
         renewing: asyncio.Task[bool] | None = None
         renew_at = asked_at = self._sure_until - self._lease_s * (1.0 - MARGIN - RENEW_AFTER)
         try:

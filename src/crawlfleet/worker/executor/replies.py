@@ -13,7 +13,7 @@ still runs."""
 
 
 class Replies:
-    """The way back to the pool; may be used from any thread."""
+    """Sends replies to the pool; may be used from any thread."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -21,7 +21,7 @@ class Replies:
         self._kept = b""
 
     def keep(self, reply: protocol.Reply) -> None:
-        """Send it with the next one, or with `flush`: two messages for the price of one."""
+        """Keep a reply until the next one or `flush`, so that one write sends both."""
         with self._lock:
             self._kept += protocol.encode(reply)
 
@@ -62,7 +62,7 @@ class Waiting:
             self._some.set()
 
     def next(self) -> protocol.Start | None:
-        """The one to begin now, if one is left."""
+        """Return the next execution to begin; `None` if none is left."""
         try:
             start = self._starts.popleft()
         except IndexError:
@@ -71,7 +71,7 @@ class Waiting:
         return start
 
     def remove(self, execution_id: str) -> bool:
-        """Do not begin it; whether it was here."""
+        """Drop an execution that was sent ahead. Returns whether it was still waiting."""
         try:
             self._starts.remove(next(s for s in self._starts if s.execution_id == execution_id))
         except (StopIteration, ValueError, RuntimeError):  # handed back meanwhile
@@ -79,7 +79,7 @@ class Waiting:
         return True
 
     def close(self) -> None:
-        """End the thread, without handing anything back."""
+        """End the thread, without handing executions back."""
         self._closed.set()
         self._some.set()
 

@@ -12,7 +12,7 @@ PRINTED_AT_ONCE: Final = 1 << 16
 
 
 class Printing(io.RawIOBase):
-    """A stream whose content is the output of the execution that was begun last."""
+    """A stream whose content is sent as output of the execution that began last."""
 
     def __init__(self, latest_id: Callable[[], str | None], replies: Replies) -> None:
         self._latest_id = latest_id

@@ -46,7 +46,7 @@ class Masters:
         self.use(urls)
 
     def use(self, urls: Iterable[str]) -> None:
-        """These are masters, too."""
+        """Add masters by their URLs."""
         for url in urls:
             parts = urlsplit(url)
             if parts.hostname and parts.hostname not in self._hosts:
@@ -86,7 +86,7 @@ async def order_of(
     provide: Provide | None,
     masters: Masters,
 ) -> CellOrder:
-    """The order for the cell of an execution; raises `Unprovided`."""
+    """Return the order for the cell of an execution. Raises `Unprovided`."""
     try:
         provision = await provide(assignment) if provide is not None else Provision()
     except CrawlfleetError as error:

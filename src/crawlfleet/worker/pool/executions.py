@@ -64,11 +64,12 @@ class SentExecution:
         self.ending: protocol.Ending | None = None
         self.must_stop = False
         self.pending_data = b""
-        """The data of a request that has come so far."""
+        """The data of an incomplete request so far."""
         self.requests: set[asyncio.Task[None]] = set()
         """Requests to the master that are not answered."""
         self.turn_at = 0.0
-        """When it became the first, by the loop's clock: its time runs from then on."""
+        """Time at which the execution became the first of its process, by the loop's clock; its
+        time limit counts from then."""
         self.took_s = 0.0
         self.ended: asyncio.Future[protocol.Ending] = loop.create_future()
         """Resolves to the ending of the execution. Fails with `TimeLimitReached` or with the error
@@ -153,7 +154,8 @@ class Executions:
         self._open: dict[str, SentExecution] = {}
         self._output = output
         self._crossed: set[str] = set()
-        """Ordered to stop, but they ended by themselves: the confirmation may still come."""
+        """Executions that were ordered to stop but ended by themselves: the confirmation may still
+        come."""
         self._on_end = on_end
         self._send = send
 
@@ -171,7 +173,8 @@ class Executions:
             turn.take_turn()
 
     def close(self) -> tuple[SentExecution | None, list[SentExecution]]:
-        """End them all: the first, which may have begun, and the others, which have not."""
+        """Drop all executions. Returns the first, which may have begun, and the others, which have
+        not."""
         first, *others = self._open.values() or (None,)
         self._open.clear()
         return first, [each for each in others if each is not None]

@@ -8,14 +8,15 @@ from crawlfleet.telemetry import Component, logger
 
 TAIL_BYTES: Final = 8_000
 LINES_LOGGED: Final = 1_000
-"""Outside of executions; a program that prints for ever must not fill the node's log."""
+"""Maximum number of lines outside of executions: a program that prints forever must not fill the
+node's log."""
 LINE_CHARS: Final = 2_000
 
 log = logger(Component.WORKER)
 
 
 class Output:
-    """The output of one process, and whose the last of it is."""
+    """The output of one process, with the execution that its last part belongs to."""
 
     def __init__(self) -> None:
         self._owner: Observer | None = None
@@ -49,7 +50,7 @@ class Output:
             self._take_line(line)
 
     def end_line(self) -> None:
-        """A last line without an end is one all the same."""
+        """Complete an unfinished line."""
         rest, self._partial_line = self._partial_line, b""
         if rest:
             self._take_line(rest)

@@ -34,8 +34,8 @@ from crawlfleet.worker.pool.workspace import TYPES, UNCONFINED, Workspaces
 PYTHON: Final = ""
 """The kind of process that runs all executors of installed packages."""
 RECYCLE_AFTER: Final = 100_000
-"""Executions of one process; bounds what leaks of user code can add up to. A new process takes as
-long to start as thousands of the shortest tasks take to run."""
+"""Maximum number of executions of one process, so that leaks of user code stay bounded. A new
+process takes as long to start as thousands of the shortest tasks take to run."""
 READY_TIMEOUT_S: Final = 20.0
 
 
@@ -118,7 +118,8 @@ class ProcessPool:
     async def run(
         self, assignment: Assignment, observer: Observer, *, ahead: bool = False
     ) -> Attempt:
-        """Runs it, once more when an idle process turned out to be dead before the work began."""
+        """Run an execution. It is repeated once when an idle process turned out to be dead before
+        the work began."""
         if not assignment.secrets:
             return await self._run(assignment, observer, NO_SECRETS, ahead=ahead)
         if ahead and self._slots.locked():
@@ -301,7 +302,7 @@ class ProcessPool:
                 await self._release(child)
 
     async def _reap(self, child: ExecutorProcess) -> tuple[str, str]:
-        """See a process to its end; how it ended, and its last words."""
+        """End a process. Returns how it ended, and the last of its output."""
         holds_slot = self._take_slot_from(child)
         try:
             return await child.exit_report()
@@ -311,7 +312,8 @@ class ProcessPool:
             self._free_slot(holds_slot)
 
     def _quickest(self, kind: str) -> ExecutorProcess:
-        """A busy process of the kind that can queue one more; raises `NotBegun`."""
+        """Return a busy process of the kind that can queue one more execution. Raises
+        `NotBegun`."""
         best, least = None, protocol.MAX_AHEAD + 1
         for child in self._children:
             under_way = child.under_way
@@ -325,11 +327,11 @@ class ProcessPool:
     async def _acquire(
         self, kind: str, order: CellOrder | None = None, *, is_private: bool = False
     ) -> tuple[ExecutorProcess, bool]:
-        """A process of the kind with nothing to do; and whether it was there before. With an
-        `order`, a new one in a cell. A `private` one is for a single execution.
+        """Return an idle process of the kind, and whether it existed before. With an `order`, it is
+        a new one in a cell. A private one is for a single execution.
 
-        Waits for a slot, which the process then holds until nothing is under way in it.
-        Raises `ProcessNotStarted`.
+        Waits for a slot, which the process then holds until no execution is under way in it. Raises
+        `ProcessNotStarted`.
         """
         await self._slots.acquire()
         self._taken += 1
@@ -342,7 +344,7 @@ class ProcessPool:
         return child, warm
 
     def _take_slot_from(self, child: ExecutorProcess) -> bool:
-        """The process gives up its slot; whether it had one, which the caller then frees."""
+        """Take the slot from a process. Returns whether it had one, which the caller then frees."""
         held = child in self._holding
         self._holding.discard(child)
         return held
@@ -384,7 +386,8 @@ class ProcessPool:
         return child, False
 
     async def _release(self, child: ExecutorProcess) -> None:
-        """Nothing is under way in it. May be called by all whose work has just ended."""
+        """Release a process without executions. All callers whose work has just ended may call
+        it."""
         if not self._take_slot_from(child):
             return
         if child.is_confined:

@@ -27,7 +27,7 @@ KEPT_VARIABLES: Final = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
     *("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-"""All of the agent's environment that an executor gets to see: no tokens, no settings."""
+"""The only variables of the agent's environment that an executor gets: no tokens, no settings."""
 PYTHON_HOST: Final = (sys.executable, "-m", "crawlfleet.worker.executor.main")
 LEASH: Final = (sys.executable, "-I", "-S", str(Path(parent_watch.__file__)))
 
@@ -58,7 +58,7 @@ class ProcessNotStarted(Exception):
 
 
 def environment(parent: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an executor process, made from scratch."""
+    """Return the environment variables of an executor process, made from scratch."""
     kept = {name: parent[name] for name in KEPT_VARIABLES if name in parent}
     return {"PATH": os.defpath, "LANG": "C.UTF-8"} | kept
 
@@ -295,7 +295,7 @@ class ExecutorProcess(asyncio.SubprocessProtocol):
                 await self._cell.clear()
 
     def kill(self) -> None:
-        """Order its end; `end` waits for it."""
+        """Kill the process; `end` waits until it is dead."""
         if self._cell is not None:
             self._cell.kill()
         elif not self._ended:  # afterwards, the number may belong to somebody else

@@ -13,7 +13,8 @@ from crawlfleet.worker.pool.executions import Executions, SentExecution, fail_fu
 from crawlfleet.worker.pool.output import Output
 
 AHEAD_S: Final = 0.01
-"""Work for so long may wait in the process: enough that it need not wait for the node."""
+"""Seconds of work that may be sent ahead to a process: enough that it need not wait for the
+node."""
 SHORTEST_S: Final = 1e-5
 NEWEST_SHARE: Final = 0.2
 """The weight of the newest execution against all before it, in how long they take."""

@@ -20,14 +20,16 @@ from crawlfleet.model.wire.services import FOR_EXECUTORS
 
 PROTOCOL: Final = 1
 MAX_RESULT_BYTES: Final = 1_000_000
-"""A larger result is an error: large output belongs into a sink, not into the task's record."""
+"""Maximum size of a result. A larger one is an error: large output belongs into a sink, not into
+the task's record."""
 MAX_REPLY_BYTES: Final = 2 * MAX_RESULT_BYTES
 """Maximum length of a reply. A process that sends a longer line is stopped, and the rest is not
 read."""
 MAX_ORDER_BYTES: Final = 32_000_000
-"""Twice what the master accepts as a request, so that no parameters are ever too long."""
+"""Maximum length of an order: twice the master's limit of a request, so that no parameters are ever
+too long."""
 MAX_DATA_BYTES: Final = 1_000_000
-"""The most `data` of one `request`, before base64; longer data is sent in several."""
+"""Maximum size of the `data` of one `request`, before base64; longer data is sent in several."""
 MAX_AHEAD: Final = 64
 """Maximum number of executions, beyond the present one, that a node sends to a process that can
 queue them."""
@@ -36,7 +38,7 @@ MAX_DETAILS_CHARS: Final = 8_000
 
 
 class LineTooLong(CrawlfleetError):
-    """The other side sent more than a line may have."""
+    """The other side sent a line beyond the limit."""
 
 
 class Malformed(CrawlfleetError):
@@ -59,7 +61,7 @@ class Hello(Order, frozen=True, kw_only=True):
     python_modules: tuple[str, ...] = ()
     allow_private: bool = False
     sinks_dir: str = ""
-    """The folder below which sinks of tasks write their files; none may without it."""
+    """Folder below which sinks of tasks write their files; without it none may."""
     takes: tuple[str, ...] = ()
     """The services to which the node passes on a `request`."""
     ahead: int = MAX_AHEAD
@@ -86,7 +88,7 @@ class Start(Order, frozen=True, kw_only=True):
 
 
 class Cancel(Order, frozen=True, kw_only=True):
-    """Stop it now, or do not begin it; of no effect when it has ended."""
+    """The order to stop an execution, or not to begin it. It has no effect on an ended one."""
 
     execution_id: str
 
@@ -125,7 +127,7 @@ class Ready(Reply, frozen=True, kw_only=True):
 
 
 class Started(Reply, frozen=True, kw_only=True):
-    """The work begins now; before this, nothing was done that could not be done again."""
+    """The execution begins now; before this message no work was done that could not be repeated."""
 
     execution_id: str
 
@@ -140,7 +142,7 @@ class Log(Reply, frozen=True, kw_only=True):
     execution_id: str
     message: str
     level: str = LogLevel.INFO
-    """One that is not known counts as `info`."""
+    """The level; an unknown one counts as `info`."""
     fields: dict[str, Any] = {}
 
 
@@ -232,7 +234,8 @@ def hello_of(settings: WorkerSettings) -> Hello:
 
 
 def encode(message: Order | Reply) -> bytes:
-    """The message as a line. Line breaks in raw JSON can only be white space, so they may go."""
+    """Return the message as a line. Line breaks in raw JSON can only be white space, and are
+    removed."""
     return _encoder.encode(message).replace(b"\n", b" ") + b"\n"
 
 
@@ -252,7 +255,7 @@ AROUND: Final = 10
 
 
 def too_large(size: int) -> str:
-    """The complaint about a result of so many bytes."""
+    """Return the error message for a result of so many bytes."""
     return (
         f"the result has {size:,} bytes, but {MAX_RESULT_BYTES:,} are allowed;"
         " write large output to a file or a sink, and return where it is"
@@ -260,7 +263,8 @@ def too_large(size: int) -> str:
 
 
 def clean(text: object, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """Text that can be sent: not too long, and without the half characters of broken input."""
+    """Return text that can be sent: not too long, and without the half characters of broken
+    input."""
     return str(text)[:limit].encode(errors="backslashreplace").decode()
 
 
@@ -296,7 +300,7 @@ class Lines:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, without their ends. Raises `LineTooLong`."""
+        """Return the lines that `data` completes, without their ends. Raises `LineTooLong`."""
         *lines, rest = data.split(b"\n")
         if lines:
             self._take(lines[0])

@@ -15,7 +15,7 @@ NO_SECRETS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def start_of(assignment: Assignment, secrets: Mapping[str, str] = NO_SECRETS) -> protocol.Start:
-    """The order to begin."""
+    """Return the order to begin an execution."""
     return protocol.Start(
         execution_id=assignment.execution_id,
         task_id=assignment.task_id,

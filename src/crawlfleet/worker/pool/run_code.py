@@ -61,7 +61,7 @@ class CodeRunner:
         observer: Observer,
         secrets: Mapping[str, str] = NO_SECRETS,
     ) -> Attempt:
-        """Run it to its end, as `ExecutorPool.run` does."""
+        """Run an execution to its end, as `ExecutorPool.run` does."""
         try:
             if not self._is_open:
                 self._is_open = True
@@ -78,7 +78,7 @@ class CodeRunner:
             )
 
     async def close(self) -> None:
-        """Stop all, by force if need be."""
+        """Stop all processes, by force if necessary."""
         async with asyncio.TaskGroup() as group:
             for child in self._children:
                 group.create_task(child.retire(self._settings.stop_grace_s))
@@ -103,7 +103,7 @@ class CodeRunner:
             await child.end()
 
     async def _start(self, bench: Workspace, assignment: Assignment) -> ExecutorProcess:
-        """A process for the code, in a cell if it needs one. Raises `Unprovided` and
+        """Start a process for the code, in a cell if it needs one. Raises `Unprovided` and
         `ProcessNotStarted`."""
 
         async def provide(_: Assignment) -> Provision:

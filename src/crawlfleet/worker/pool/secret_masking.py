@@ -30,11 +30,11 @@ _TOO_DEEP: Final = "it is nested too deep"
 
 
 class Unsearchable(Exception):
-    """A value in which secrets cannot be looked for, such as one that is nested too deep."""
+    """A value cannot be searched for secrets, for instance because it is nested too deep."""
 
 
 class SecretMask:
-    """Replaces values by their names."""
+    """Replaces the values of secrets by their names."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         found: dict[str, str] = {}
@@ -45,7 +45,7 @@ class SecretMask:
         self._forms = sorted(found.items(), key=lambda each: len(each[0]), reverse=True)
 
     def text(self, text: str) -> str:
-        """The text without any of the values."""
+        """Return the text with all secrets masked."""
         for form, name in self._forms:
             if len(form) <= len(text):
                 text = text.replace(form, name)
@@ -172,7 +172,7 @@ _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 def _without_begun(text: str, form: str, name: str) -> str:
-    """The text without a value that begins before its end and was cut there."""
+    """Mask a secret whose end was cut off at the end of the text."""
     at = text.find(form[:LEAST_REST], max(len(text) - len(form) + 1, 0))
     while at >= 0:
         if form.startswith(text[at:]):

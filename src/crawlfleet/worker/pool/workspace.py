@@ -35,7 +35,7 @@ RUNNER: Final = Path(__file__).parents[1] / "runner"
 code's environment."""
 LOCK: Final = ".lock"
 YOUNG_S: Final = 60.0
-"""One that was just made may not be locked yet."""
+"""Seconds for which an unlocked folder is kept: one that was just made may not be locked yet."""
 TYPES: Final = ("command", "scrapy_spider")
 """The task types that run here, beside `python` with a bundle."""
 UNCONFINED: Final = (
@@ -57,14 +57,14 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
     variables: dict[str, str]
     """Environment variables for a process without a cell; a cell sets these itself."""
     of_code: dict[str, str]
-    """Others, that belong to the code."""
+    """Environment variables of the code itself."""
     readable: tuple[Path, ...]
     """Further paths that the process must be able to read, in addition to the system's own
     files."""
 
 
 class Workspaces:
-    """Prepares benches, and clears them."""
+    """Prepares workspaces, and removes them."""
 
     def __init__(self, folder: Path, *, environments: Environments, remove: Remove) -> None:
         self._folder = folder
@@ -83,7 +83,7 @@ class Workspaces:
 
     @contextlib.asynccontextmanager
     async def bench(self, assignment: Assignment, observer: Observer) -> AsyncIterator[Workspace]:
-        """A bench for the block. Raises `CannotMake`."""
+        """Yield a workspace for the block. Raises `CannotMake`."""
 
         def tell(line: str) -> None:
             observer.log(line, LogLevel.INFO, {})
@@ -106,7 +106,7 @@ class Workspaces:
 
     @contextlib.contextmanager
     def _scratch(self, execution_id: str) -> Iterator[Path]:
-        """A folder that is known to be in use for as long as the block runs."""
+        """Yield a folder that is locked as in use for the block."""
         scratch = self._folder / execution_id
         scratch.mkdir(parents=True, mode=0o700)
         lock = os.open(scratch / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

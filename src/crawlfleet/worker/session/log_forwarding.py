@@ -40,12 +40,12 @@ LAST_WORDS_S: Final = 1.0
 
 
 class RequestRelay(Protocol):
-    """Passes requests of executions on to the master."""
+    """Relays requests of executions to the master."""
 
     async def request(
         self, observer: "ExecutionObserver", service: str, payload: msgspec.Raw, data: bytes
     ) -> ServiceResponse:
-        """Return the response of the master, however long that takes."""
+        """Return the master's response, however long it takes."""
         ...
 
 

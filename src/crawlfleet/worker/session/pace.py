@@ -13,7 +13,7 @@ HORIZON_S: Final = 0.25
 under load: with less, the node waits, counts fewer ends, asks for less, and waits more."""
 MOST: Final = 4096
 FEWEST: Final = 4
-"""Fewer are not worth it: the slots themselves hold as many."""
+"""Minimum backlog; a smaller one is not worth it, since the slots themselves hold as many."""
 NEWEST_SHARE: Final = 0.5
 """The weight of the newest measurement against all before it."""
 
@@ -27,7 +27,7 @@ class Pace:
         self._per_s = 0.0
 
     def count_end(self) -> None:
-        """One more execution has ended."""
+        """Count one more ended execution."""
         self._ended += 1
 
     def hold_back(self) -> None:

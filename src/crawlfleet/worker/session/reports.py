@@ -84,7 +84,8 @@ class Reports:
         self._later: list[Report] = []
         """Reports that the master wants again later; no other report waits for them."""
         self._begun: dict[str, _Start] = {}
-        """Starts that were not sent yet: a quick end takes them along."""
+        """Starts that were not sent yet; the end of a short execution is sent together with its
+        start."""
         self._loop = asyncio.get_running_loop()
         self._something = asyncio.Event()
         self._unanswered = asyncio.Event()

@@ -39,12 +39,12 @@ log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 1.0
 LEAST_PAUSE_S: Final = 0.5
-"""Between two heartbeats, however often connections break."""
+"""Minimum seconds between two heartbeats, however often connections break."""
 LAST_REPORTS_S: Final = 3.0
 FULL_PAUSE_S: Final = 0.5
 """Seconds until the node looks again whether there is room for finished work."""
 SAFETY_SHARE: Final = 0.15
-"""Stop acting this share of the timeout early, besides the time that stopping takes."""
+"""Share of the timeout by which the node stops early, besides the time that stopping takes."""
 
 Measure = Callable[[], Awaitable[Usage]]
 """Measures the current use of the node's resources."""
@@ -84,7 +84,8 @@ class WorkSession:
         self._beats = 0
         self._new_terms = asyncio.Event()
         self._beat_soon = asyncio.Event()
-        """A connection broke: the master may take the node for dead, or another one is next."""
+        """Set to send the next heartbeat soon, for instance because a connection broke: the master
+        may take the node for dead, or another master may follow."""
         self._measure = measure
         self._usage = Usage()
         self._long_poll_s = long_poll_s

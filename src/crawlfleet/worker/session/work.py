@@ -23,7 +23,8 @@ from crawlfleet.worker.session.reports import Reports
 
 log = logger(Component.WORKER)
 REMEMBERED: Final = 20_000
-"""Far more than can be under way at once; forgetting one costs a refused report at worst."""
+"""Number of executions that are remembered: far more than can be under way at once. Forgetting one
+costs a refused report at worst."""
 READY_AT_MOST_S: Final = 1.0
 """Maximum time for which a node keeps an execution ready. Then it gives the execution back, since
 another node may have room."""
@@ -55,12 +56,12 @@ class SessionWork:
         self._loop = asyncio.get_running_loop()
 
     def limit(self, slots: int | None) -> None:
-        """Use so many slots at most from now on; all of them when `None`."""
+        """Limit the slots in use from now on; `None` for all of them."""
         self._slots = self._offered_slots if slots is None else min(self._offered_slots, slots)
         self.run_next()
 
     def begin(self, assignment: Assignment) -> None:
-        """Take an assignment on; one that was seen before is a late copy."""
+        """Take an assignment; one that was seen before is a late copy, and ignored."""
         id = assignment.execution_id
         if id in self._seen:
             return
@@ -75,7 +76,8 @@ class SessionWork:
         self.running[id] = task
 
     def _stopped_early(self, assignment: Assignment, task: asyncio.Task[None]) -> None:
-        """A task that is stopped before its first step does not even begin to clean up."""
+        """Report an execution as stopped if its asyncio task was cancelled before its first step:
+        such a task does not even begin to clean up."""
         if self.running.get(assignment.execution_id) is task:
             del self.running[assignment.execution_id]
             self._reports.say(assignment, ReportKind.STOPPED)
@@ -228,7 +230,7 @@ class SessionWork:
 
 
 async def cancelled(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel them, and wait until each has ended."""
+    """Cancel tasks, and wait until each has ended."""
     for task in tasks:
         task.cancel()
     if tasks:
