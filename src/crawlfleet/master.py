@@ -69,8 +69,9 @@ class ControlPlane(Kernel):
         name: str = "master",
         origins: Mapping[str, str] | None = None,
     ) -> None:
-        """`sinks` get every event before the features do; `origins` says where the value of each
-        setting came from, by its dotted name."""
+        """`sinks` get every event before the features do; `origins` names the source of each
+        setting's value, by the setting's dotted name.
+        """
         super().__init__(
             store=store,
             system=system,

@@ -47,13 +47,13 @@ async def opened(url: str) -> Redis:
 
 
 def shown(url: str) -> str:
-    """The URL as it may be told to anybody."""
+    """Return the URL without secrets."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
 
 
 def check_version(told: Mapping[str, Any], name: str) -> None:
-    """Raise `ConfigError` unless what a Redis tells of itself is new enough."""
+    """Raise `ConfigError` unless a Redis is new enough by its own information."""
     version = str(told.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
@@ -71,7 +71,7 @@ async def answer(of: Any) -> Any:
 
 
 async def check_durable(client: Redis, url: str) -> None:
-    """Raise `ConfigError` unless what it acknowledges survives a restart."""
+    """Raise `ConfigError` unless acknowledged writes survive a restart of the server."""
     told = await answer(client.info())
     check_version(told, shown(url))
     if not int(told.get("aof_enabled", 0)):

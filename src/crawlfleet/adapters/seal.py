@@ -93,7 +93,7 @@ def _cipher(key: bytes) -> "AESGCM":
 
 
 def _mark(key: bytes) -> str:
-    """Tells keys apart, and nothing about them."""
+    """Return a mark that tells keys apart, and reveals nothing about them."""
     return hashlib.sha256(b"crawlfleet secrets key:" + key).hexdigest()[:8]
 
 

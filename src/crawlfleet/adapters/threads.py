@@ -1,7 +1,7 @@
-"""A thread that works off what an event loop hands to it.
+"""A thread that works off the jobs of an event loop.
 
-Blocking drivers live behind one of these: the loop never waits for a disk, the driver is only
-ever used by one thread, and what has piled up in the meantime is done together.
+Blocking drivers run in such a thread: the loop never waits for a disk, only one thread uses the
+driver, and jobs that have piled up in the meantime are done together.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class DriverThread(Generic[J]):
         return await asked.future
 
     async def close(self) -> None:
-        """Finish what was asked for, then end the thread. May be called twice."""
+        """Finish all jobs, then end the thread. May be called twice."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)

@@ -108,7 +108,7 @@ def variables(parent: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _run(command: Sequence[str], folder: Path, tell: Callable[[str], None]) -> None:
-    """Run it to its end, and pass on what it says. Raises `InstallFailed`."""
+    """Run a command to its end, and pass its output on to `tell`. Raises `InstallFailed`."""
     try:
         child = await asyncio.create_subprocess_exec(
             *command,

@@ -1,8 +1,8 @@
 """The client for programs without an event loop: scripts, notebooks, threads.
 
-Every method is that of `Client`, made to wait: nothing is written twice, and type checkers know of
-them by `blocking_calls.pyi`, which a program writes. A loop of its own runs in a thread; what the
-client gives out one by one is an ordinary iterator here.
+Its methods are those of `Client`, which wait for their result; type checkers know them by the
+generated `blocking_calls.pyi`. An event loop runs in a thread of the client; an async iterator of
+`Client` is an ordinary iterator here.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Masters on the local network, announced and found by multicast DNS (zeroconf).
 
-What is found says only where to look. Anybody in the network can announce anything: a worker sends
-its join token nowhere before the other has proved to have the key that the token names, or a
-certificate of the authority that the worker was given.
+A found address is only a place to look. Anybody in the network can announce anything: a worker
+sends its join token nowhere before the other side has proved to have the key that the token names,
+or a certificate of the authority that the worker was given.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ log = logger(Component.WORKER)
 SERVICE: Final = "_crawlfleet._tcp.local."
 ASK_WITHIN_MS: Final = 3_000
 MAX_MASTERS: Final = 16
-"""However many are announced: one who announces thousands must not keep a worker busy for long."""
+"""Maximum number of masters to use: announcing thousands must not keep a worker busy for long."""
 MAX_ADDRESSES: Final = 4
 
 
 class Announcement:
-    """Tells the local network of a master, for as long as it is entered."""
+    """Announces a master on the local network, for as long as the block is entered."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host

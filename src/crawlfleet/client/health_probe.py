@@ -1,4 +1,4 @@
-"""Knocks at the health endpoints of nodes."""
+"""Probes the health endpoints of nodes over HTTP."""
 
 import asyncio
 from typing import Final

@@ -39,9 +39,10 @@ log = logger(Component.WORKER)
 
 
 class HttpControlLink:
-    """Speaks the node's part of the API: joins with the join token, then uses its own.
+    """The node's part of the API: registers with the join token, then uses the node's own token.
 
-    When the master says so it fetches a new token; `keep` makes that durable before it is used.
+    When the master asks for it the link fetches a new token; `keep` makes that durable before it is
+    used.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class HttpControlLink:
         self._node_token = node_token
         """Token of the node: at first that of an earlier life, if there was one."""
         self._old_token = ""
-        """Until the new one was taken somewhere: another master may not have heard of it yet."""
+        """The token before, until a master accepts the new one: another master may not know that
+        yet.
+        """
 
     async def register(self, registration: Registration, node_token: str | None) -> Registered:
         try:

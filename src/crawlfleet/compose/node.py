@@ -139,7 +139,9 @@ def _trust(settings: WorkerSettings, pin: str) -> Trust:
 async def _masters(
     master_url: str | None, transport: "Transport", closed: Masters
 ) -> AsyncIterator[None]:
-    """Know where the masters are: as told, or as long as this is entered by looking for them."""
+    """Keep the transport's masters up to date while the block is entered, by discovery; with a
+    `master_url`, do nothing.
+    """
     if master_url is not None:
         yield
         return

@@ -1,4 +1,4 @@
-"""One at a time for each thing, and nothing is kept of things that nobody waits for."""
+"""Locks in memory, by name: nothing is kept for names that are not in use."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class NamedLocks:
-    """Locks by name, each there for as long as somebody has it or waits for it."""
+    """Locks by name, each kept for as long as it is held or waited for."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}

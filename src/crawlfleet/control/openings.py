@@ -41,7 +41,7 @@ class Index(Protocol):
         ...
 
     def take(self, change: Change) -> None:
-        """Take in the rows of a change, where they are newer than those in memory."""
+        """Put the rows of a change into memory, where they are newer than those there."""
         ...
 
     def clear(self) -> None:
@@ -53,11 +53,11 @@ class LookedUp(Protocol):
     """Data that a check has read for a batch of requests."""
 
     def problems(self, request: TaskRequest) -> Iterable[FieldProblem]:
-        """Return what is wrong with one of the requests."""
+        """Return the problems of one of the requests."""
         ...
 
     def fields(self, request: TaskRequest) -> Mapping[str, Any]:
-        """Return the fields of the task that follow from what was read, such as its bundle."""
+        """Return the fields of the task that follow from the data, such as its bundle."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A pause for loops of the master whose store cannot be used at the moment."""
+"""A pause for the master's loops while the store cannot be used."""
 
 import asyncio
 from types import TracebackType
@@ -14,9 +14,9 @@ class _Log(Protocol):
 
 
 class StorePause:
-    """A block that swallows `StoreUnavailable`: it is logged, and the loop waits for a while.
+    """A context manager that swallows `StoreUnavailable`: it logs the error and waits for a while.
 
-    `has_failed` then says so; every other error passes through.
+    After that `has_failed` is true; every other error passes through.
     """
 
     def __init__(self, log: _Log, message: str, **fields: object) -> None:

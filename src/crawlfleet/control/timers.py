@@ -76,7 +76,7 @@ class Timers:
         self._recalls = recalls
         self._grace_until = 0.0
         self._unheard: list[Lease] = []
-        """Leases over their time limit whose nodes had no chance to report yet."""
+        """Leases over their time limit whose nodes have had no chance to report yet."""
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
         self._news = BreakerEvents(store=store, state=state, system=system)

@@ -66,7 +66,9 @@ class RunCutOff(CrawlfleetError):
 
 
 OrderHandler = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""Carries out an order, given by its name and arguments; the answer is what it returns, as JSON."""
+"""Carries out an order, given by its name and arguments; its return value, as JSON, is the
+answer.
+"""
 
 
 class CrawlContext(Context, Protocol):

@@ -2,7 +2,7 @@
 
 A `Table` names the struct of its rows, the fields that have a column, and the indexes. A `Query` is
 data: terms that a row must meet, an order, a limit. The memory store interprets both over structs,
-a SQL store over SQLAlchemy's tables; nobody writes a query twice. The types of columns follow from
+a SQL store over SQLAlchemy's tables; so no query is written twice. The types of columns follow from
 those of the struct's fields, and fields without a column share one, as JSON.
 """
 

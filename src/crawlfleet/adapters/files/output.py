@@ -22,7 +22,7 @@ T = TypeVar("T")
 Cut = dict[str, dict[str, int]]
 """Highest segment number that counts, by stream and execution."""
 Chain = list[tuple[RunFile, list[Frame]]]
-"""Runs, and what is read of each."""
+"""Runs, with the frames to read of each."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RUN: Final = re.compile(r"(\d{12,})-(.+)\.(items|pages)\.segments")
 _FIGURES: Final = "figures.json"
@@ -190,7 +190,7 @@ class OutputFolder:
     def _pieces(
         self, task_id: str, stream: Stream, completed: bool, skip: int
     ) -> Generator[bytes, None, None]:
-        """Whole lines of items, and whatever comes of pages."""
+        """Yield whole lines of items, or pieces of pages."""
         rest = b""
         for run, frames in self._chain(task_id, stream, completed=completed):
             left, skip = _skipped(frames, skip)
@@ -223,9 +223,10 @@ class OutputFolder:
         return newest
 
     def _shared(self, found: list[tuple[int, str, Path]], task_id: str, stream: Stream) -> Chain:
-        """All runs of a crawl that several executions work for; none where the newest is not one
-        of those. Each counts as far as it says itself, or as another says of it; or as far as was
-        settled, whatever anybody says."""
+        """Return all runs of a crawl that several executions work for; none where the newest is not
+        one of those. Each counts as far as `cut` has settled, or else as far as it or another run
+        says.
+        """
         runs: dict[str, tuple[RunFile, list[Frame]]] = {}
         is_shared = False
         for _, execution_id, path in found:
@@ -289,8 +290,9 @@ class OutputFolder:
 
 
 async def _next(pieces: Generator[bytes, None, None]) -> bytes | None:
-    """The next piece, `None` after the last. Who is cancelled waits for the thread, since a
-    generator cannot be closed while it runs."""
+    """Return the next piece, `None` after the last. A caller that is cancelled waits for the
+    thread, since a generator cannot be closed while it runs.
+    """
     step = asyncio.ensure_future(asyncio.to_thread(next, pieces, None))
     try:
         return await asyncio.shield(step)

@@ -1,9 +1,9 @@
 """A run of segments in one file that is only ever appended to.
 
-One file, not one for each segment: a crawl of a day commits some hundred thousand times. Each
-segment is a frame with a checksum, so that the end of a write that a crash cut short is told from
-a whole one, and cut off by the next writer. Several masters may share the folder: writers take
-turns by a lock on the file.
+It is one file, not one for each segment: a crawl of a day commits some hundred thousand times. Each
+segment is a frame with a checksum, so that an incomplete frame after a crash is recognized, and cut
+off by the next writer. Several masters may share the folder: writers take turns by a lock on the
+file.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ class RunFile:
         self._frames: list[Frame] = []
         self._last = 0
         self.first: Segment | None = None
-        """As far as is known; it says what the whole run has in common."""
+        """First segment, once it is known; it has the fields that all segments of the run share."""
 
     def append(self, segment: Segment, data: bytes) -> bool:
         """Durable when it returns; whether it was new. After an error nothing has changed."""
@@ -188,8 +188,9 @@ def reserve_of(disk_bytes: int) -> int:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Within bounds: a node that is not what it seems could send a megabyte that unpacks to a
-    thousand. Raises `ValueError`."""
+    """Return unpacked data, within bounds: a malicious node could send a megabyte that unpacks to a
+    thousand. Raises `ValueError`.
+    """
     unpacking = zlib.decompressobj()
     content = unpacking.decompress(data, MAX_UNPACKED_BYTES + 1)
     if len(content) > MAX_UNPACKED_BYTES or not unpacking.eof:

@@ -1,7 +1,7 @@
-"""The books of a frontier: what is waiting, leased and done. Belongs to one thread; never waits.
+"""The books of a frontier: waiting, leased and done URLs. They belong to one thread and never wait.
 
-Leases live in RAM only: they end with the process that gave them, and what they held waits again
-because it never left the tables. So leasing costs no write, and a commit is one transaction.
+Leases live in RAM only: they end with the process that gave them, and their URLs wait again because
+they never left the tables. So leasing costs no write, and a commit is one transaction.
 """
 
 from collections import Counter
@@ -44,12 +44,15 @@ PORTION: Final = 64
 MOST_READ: Final = 65_536
 """URLs in the heads of all leased hosts, before portions become smaller."""
 HEAD_PORTIONS: Final = 16
-"""A head of more portions is given up and read again; it grows by what is found meanwhile."""
+"""Portions of a head beyond which it is dropped and read again; it grows by URLs found
+meanwhile.
+"""
 LIFE_SHIFT: Final = 32
 """A token is the number of the life and a counter: it grows over restarts without a write."""
 SAVE_AFTER: Final = 100_000
-"""A Bloom filter is saved when it has grown by so many URLs, and by a quarter; what is younger is
-added from the rows when it is loaded."""
+"""A Bloom filter is saved when it has grown by so many URLs, and by a quarter; later URLs are added
+from the rows when it is loaded.
+"""
 
 _state: Final = msgspec.msgpack.Decoder(HostState).decode
 
@@ -306,7 +309,7 @@ class Books:
         host.next_due = self._tables.next_due(host.number, head.due_mark)
 
     def _take_back(self, host: HostQueue) -> None:
-        """End the lease; what it held waits again."""
+        """End the lease of a host; its URLs wait again."""
         self._leased -= len(host.leased or ())
         host.take_back()
         if host.delayed:

@@ -45,7 +45,7 @@ _to_json: Final = msgspec.json.Encoder().encode
 
 
 class PlannedUrl(NamedTuple):
-    """A URL that is taken in. Its depth may still fall while the commit is worked out."""
+    """A URL to add. Its depth may still fall while the commit is worked out."""
 
     place: int
     link: Link
@@ -112,7 +112,7 @@ class CommitPlan:
         self.released: list[HostQueue] = []
 
     def seed(self, links: Sequence[Link], at: float) -> int:
-        """Take in seeds; how many were new."""
+        """Add seeds; returns how many were new."""
         new = 0
         if not self._exact:
             maybe = {link.id for link in links if self._seen[link.id] is not None}
@@ -234,7 +234,9 @@ class CommitPlan:
     def _meet(
         self, link: Link, depth: int, hops: int, found_on: int | None, at: float
     ) -> int | None:
-        """Take in a link, or let its depth fall; what is known of it then."""
+        """Add a link, or let its depth fall; returns its packed value, or `None` if the link is
+        dropped.
+        """
         known = self._known(link.id)
         if known is None:
             most = self._rules.max_per_host
@@ -292,7 +294,9 @@ class CommitPlan:
         depths[depth] = depths.get(depth, 0) + 1
 
     def _reopen(self, place: int, depth: int, at: float) -> list[tuple[int, int]]:
-        """Meet the links of a page again that is now at `depth`; those whose depth falls too."""
+        """Meet the links of a page again that is now at `depth`; returns those whose depth falls,
+        too.
+        """
         stored = self.links.get(place)
         if stored is None:
             found = self._tables.links(place)

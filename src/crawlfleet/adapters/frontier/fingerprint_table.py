@@ -71,7 +71,7 @@ class ExactSeen:
         return found
 
     def load(self, ids: Sequence[int], known: Sequence[int]) -> None:
-        """Keep what is known of many, none of which is named twice."""
+        """Set the values of many URLs, none of which is named twice."""
         self.put(np.array(ids, np.int64).view(np.uint64), np.array(known, np.uint64))
 
     def update(self, known: Mapping[int, int]) -> None:

@@ -166,7 +166,9 @@ class HostSchedule:
                 yield host
 
     def next_time(self) -> float:
-        """When the first host comes whose time had not come at the last look; `NEVER`: none."""
+        """Return the time of the next host that was not due at the last look; `NEVER` if there is
+        none.
+        """
         later = self._later
         while later and later[0][2].when != later[0][0]:
             heappop(later)

@@ -1,4 +1,4 @@
-"""A frontier for tests and for crawls that nobody wants to resume: gone with its process."""
+"""A frontier for tests and for crawls that need not be resumed: gone with its process."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ from crawlfleet.model.crawl.frontier import (
 class MemoryFrontier:
     """Implements `crawlfleet.ports.frontier.frontier.Frontier` without a thread or a file.
 
-    It keeps its URLs in the tables of the other one, in RAM: a quarter of what as many Python
-    objects would take. Opened again after `close` it has what it had.
+    It keeps its URLs in the same tables as the SQLite frontier, in RAM: a quarter of the memory of
+    as many Python objects. Opened again after `close` it has its former state.
     """
 
     def __init__(self, *, rules: FrontierRules) -> None:

@@ -37,7 +37,7 @@ def known_at(depth: int, place: int) -> int:
 
 
 def deeper_than(depth: int) -> int:
-    """A URL is deeper than `depth` if what is kept of it is at least this."""
+    """Return the bound for `depth`: a URL is deeper if its packed value is at least this."""
     return (depth + 1) << PLACE_BITS
 
 

@@ -29,7 +29,7 @@ spread: Final = 0x1E37_79B9_7F4A_7C15.__mul__
 """The 64 bits of a fingerprint as a number of 125, which is what rbloom wants for a hash. A method
 of a number, since a function of ours would cost as much as all the rest of a look-up."""
 MAY_FALL: Final = deeper_than(1)
-"""A link that is at depth 0 or 1 comes no nearer, whatever becomes of a page that has it."""
+"""Packed value from which a link may come nearer: one at depth 0 or 1 never does."""
 
 
 class Met(NamedTuple):
@@ -40,7 +40,7 @@ class Met(NamedTuple):
     worth: Sequence[Link] = ()
     """Links that are new, or nearer than before if the page is at that depth."""
     stable: bytes = b""
-    """The ids of the others whose depth could fall with that of the page."""
+    """Ids of other links whose depth could fall with that of the page, packed."""
 
 
 class KnownUrls(Protocol):
@@ -62,7 +62,7 @@ class FewSeen(dict[int, int]):
         return None
 
     def load(self, ids: Iterable[int], known: Iterable[int]) -> None:
-        """Keep what is known of many."""
+        """Set the values of many URLs."""
         self.update(zip(ids, known, strict=True))
 
 
@@ -77,7 +77,7 @@ class Stage:
 
     @property
     def present_error(self) -> float:
-        """The chance that a new URL is taken for a known one, with what is held now."""
+        """Present chance that a new URL is taken for a known one."""
         bits = self.bloom.size_in_bits
         hashes = max(1, round(-math.log2(self.error)))
         return float((1 - math.exp(-hashes * self.held / bits)) ** hashes)

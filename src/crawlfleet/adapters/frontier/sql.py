@@ -211,7 +211,7 @@ class Tables:
     def due(
         self, host: int, now: float, after: tuple[float, int], limit: int
     ) -> list[tuple[QueuedUrl, float]]:
-        """The next delayed ones of the host whose time has come, and that time."""
+        """Return the next delayed URLs of the host that are due, with their due times."""
         rows = self.execute(DUE, (host, now, *after, limit)).fetchall()
         return [(QueuedUrl._make(row[:8]), row[8]) for row in rows]
 
@@ -224,7 +224,7 @@ class Tables:
         return list(map(QueuedUrl._make, self.execute(WAITING, values)))
 
     def next_due(self, host: int, after: tuple[float, int]) -> float:
-        """When the first delayed one behind `after` is due; `NEVER` when there is none."""
+        """Return when the first delayed URL behind `after` is due; `NEVER` when there is none."""
         (found,) = self.execute(NEXT_DUE, (host, *after)).fetchone()
         return NEVER if found is None else float(found)
 

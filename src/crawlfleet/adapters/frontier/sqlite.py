@@ -52,8 +52,9 @@ BUSY_S: Final = 5.0
 
 
 def stored_receipts(path: Path) -> Mapping[str, Any]:
-    """The receipts of the last commit, by sink, of a frontier that nobody has open; none when
-    there is no such file."""
+    """Return the receipts of the last commit, by sink, of a frontier that no process has open; none
+    when there is no such file.
+    """
     if not path.exists():
         return {}
     try:

@@ -51,8 +51,9 @@ class MemoryBook:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Entries go by `clock`, which nobody sets. Unless it `is_alone`, other masters may have
-        granted something just before this one opened it."""
+        """Open a book by `clock`, which must never be set. Unless it `is_alone`, other masters may
+        have granted windows just before this one opened it.
+        """
         self._is_alone = is_alone
         self._touched_at = -math.inf
         self._path = path

@@ -1,9 +1,9 @@
-"""The ledger of a fleet with several masters, or with more than one can serve: in Redis.
+"""The ledger book in Redis, for a fleet with several masters.
 
 Entries are JSON under one hash tag, since all keys of a request are granted in one step. A step
 reads, decides here, and writes if nothing has changed meanwhile; all by the server's clock. A mark
 says when the book was begun: a Redis that was emptied has a new one, and grants nothing until all
-that was granted before must be over. Pauses from before are lost with it.
+earlier grants must be over. Earlier pauses are lost with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from crawlfleet.ports.ledger import LedgerPage
 PREFIX: Final = "crawlfleet:{ledger}:"
 MARK: Final = "crawlfleet:{ledger}"
 KEPT_MS: Final = 60_000
-"""Beyond its end, so that who reads it late decides by it all the same."""
+"""Milliseconds for which entries are kept beyond their end, for readers that come late."""
 _decode: Final = msgspec.json.Decoder(LedgerEntry).decode
 
 

@@ -15,7 +15,7 @@ class MemoryLocks:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Leases go by `clock`, which nobody sets; tokens by `now`."""
+        """Keep leases by `clock`, which must never be set, and count tokens by `now`."""
         self._clock = clock
         self._now = now
         self._held: dict[str, tuple[LockHold, float]] = {}

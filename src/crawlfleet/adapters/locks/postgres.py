@@ -18,7 +18,9 @@ SQL: Final = LockStatements(
     )
 )
 ALONE: Final = "SELECT pg_advisory_xact_lock(hashtext('crawler_locks'))"
-"""Two that create one table at once may fail, whatever IF NOT EXISTS promises."""
+"""Statement that lets one process at a time create tables: two at once may fail despite IF NOT
+EXISTS.
+"""
 
 
 class PostgresLocks(SqlLocks):

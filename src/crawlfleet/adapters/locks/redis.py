@@ -20,7 +20,7 @@ log = logger(Component.MASTER)
 PREFIX: Final = "crawlfleet:lock:"
 MARK: Final = "crawlfleet:locks:mark"
 KEPT_MS: Final = 7 * 86_400_000
-"""A lock that nobody has taken for so long is forgotten."""
+"""Milliseconds after which an unused lock is removed."""
 
 
 class RedisLocks:

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 from crawlfleet.model.wire.locks import LockHold, LockOccupied
 
 KEPT_S: Final = 7 * 86_400
-"""A row of a lock that nobody has taken for so long is removed."""
+"""Seconds after which the row of an unused lock is removed."""
 
 
 class LockDialect(NamedTuple):
     now: str
-    """Seconds since 1970, by the clock of whoever keeps the table."""
+    """Expression for seconds since 1970, by the database's clock."""
     greatest: str
     mark: str
     """Character before the number of an argument."""
@@ -73,7 +73,7 @@ class LockStatements:
 
 
 class SqlLocks(ABC):
-    """Asks by statements; a subclass says how one is carried out."""
+    """Locks by SQL statements; a subclass carries the statements out."""
 
     def __init__(self, statements: LockStatements) -> None:
         self._sql = statements

@@ -17,7 +17,7 @@ MOST_ANSWER_BYTES: Final = 4_096
 CONNECTIONS: Final = 64
 PER_HOST: Final = 16
 READ: Final = frozenset({Outcome.OK, Outcome.TOO_LARGE, Outcome.BAD_CONTENT})
-"""The answer is there, whatever stands in it."""
+"""Outcomes with an answer, whatever its body is."""
 
 
 class HttpSender:

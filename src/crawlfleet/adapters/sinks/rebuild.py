@@ -1,6 +1,6 @@
-"""Puts a file of items together anew after a later round: what still holds, then what is new.
+"""Rebuilds a file of items after a later round: items that still hold, then the new ones.
 
-The file that is there is only read; the caller puts the new one in its place once it is whole.
+The present file is only read; the caller replaces it once the new one is whole.
 """
 
 import gzip
@@ -32,10 +32,8 @@ class Written(NamedTuple):
 
 
 def renew(before: Written, since: Written, into: Path, *, format: str, packing: Packing) -> None:
-    """Write the items of `before` without those of pages that `since` speaks of, then those of
-    `since`. An archive keeps all: it says what was when.
-
-    Raises `SinkUnusable` where a file does not go together with its index.
+    """Write the items of `before` without those of pages in `since`, then those of `since`. An
+    archive keeps all, as a history. Raises `SinkUnusable` where a file does not match its index.
     """
     if format == "warc":
         with into.open("wb") as file:

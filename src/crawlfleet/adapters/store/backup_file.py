@@ -92,9 +92,8 @@ async def write_backup(
 
 
 def destination(path: Path) -> Path:
-    """The file that a backup of this name becomes: that which a symbolic link leads to.
-
-    Raises `ConfigError` for what is there and is no regular file, such as a device or a pipe.
+    """Return the file that a backup of this name becomes: the target of a symbolic link. Raises
+    `ConfigError` for anything else than a regular file, such as a device or a pipe.
     """
     try:
         if path.exists() and not path.is_file():

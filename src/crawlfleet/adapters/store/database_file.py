@@ -1,14 +1,14 @@
-"""The files of an open SQLite database, watched from outside the library.
+"""Watches the files of an open SQLite database from outside of the library.
 
-SQLite keeps its files open and never looks at their names again: it goes on committing into a file
-that was removed, and what it committed is gone with the process. So who writes asks here before
-and after each transaction whether the database and its log are still the files at their paths, as
-long as they were, and begin as this process left them. That costs a few system calls for a whole
-group of commits. Only this process writes into the files. When the time of the last write says that
-somebody else did, the whole file is read once.
+SQLite keeps its files open and never looks at their names again: it goes on committing into a
+removed file, and those commits are gone with the process. So the writer checks before and after
+each transaction whether the database and its log are still the files at their paths, are as long as
+they were, and begin as this process left them. That costs a few system calls for a whole group of
+commits.
 
-A file that was moved away and comes back is used again. One that is damaged is not, by this
-process: nobody knows what else was lost.
+Only this process writes into the files. When the time of the last write shows another writer, the
+whole file is read once. A file that was moved away and comes back is used again. This process does
+not use a damaged one again: more may be lost than is known.
 """
 
 import os
@@ -94,7 +94,7 @@ class DatabaseFile:
         self._is_written = True
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` when what was written is not in the files at these paths."""
+        """Raise `StoreUnavailable` when committed data is not in the files at these paths."""
         if self.damage:
             raise StoreUnavailable(self.damage)
         self.check_names()
@@ -197,7 +197,7 @@ class DatabaseFile:
 
 
 def read_whole(path: Path) -> str:
-    """Read all of a database in a connection of its own; what is wrong with it, or nothing."""
+    """Read all of a database in a connection of its own; returns what is wrong with it, or ""."""
     try:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
@@ -212,7 +212,7 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def _why_not(path: Path, identity: Identity) -> str:
-    """Why a file is not the one that was opened at this path, or nothing."""
+    """Return why a file is not the one that was opened at this path; "" if it is."""
     try:
         found = _identity(path.stat())
     except FileNotFoundError:

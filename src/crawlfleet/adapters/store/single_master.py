@@ -18,7 +18,7 @@ class SoleLead:
 
 
 async def no_changes() -> AsyncIterator[int]:
-    """Nobody else commits anything."""
+    """Yield nothing: no other master commits."""
     others: tuple[int, ...] = ()
     for newest in others:
         yield newest

@@ -67,8 +67,9 @@ class Calls:
         return await self._call("POST", API + path, type, body=body, headers=headers)
 
     async def _post_once(self, path: str, type: type[T], body: Any) -> T:
-        """As `_post`, for what must not be done twice: only what never got to a master is sent
-        again. When an answer is lost, the caller decides."""
+        """Post as `_post` does, but send again only a request that never reached a master: it must
+        not be carried out twice. When an answer is lost, the caller decides.
+        """
         return await retry(
             lambda: self._transport.call("POST", API + path, type, key=self._key, body=body),
             self._patience_s,
@@ -139,7 +140,7 @@ class Calls:
 
 
 def as_query(given: Mapping[str, Any]) -> dict[str, str]:
-    """A query string's parts; what is not set, or empty, is left out."""
+    """Return the parts of a query string; values that are not set, or empty, are left out."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in given.items()

@@ -48,10 +48,8 @@ async def retry(
 
 
 async def retry_removal(call: Callable[[], Awaitable[T]], patience_s: float) -> T | None:
-    """Like `retry`, for a call that removes something: `None` when an answer was lost and the thing
-    is gone.
-
-    Raises `NotFound` when the first answer says that there was no such thing.
+    """Call as `retry` does, for a removal: returns `None` when an answer was lost and the thing is
+    gone. Raises `NotFound` when the first answer says that there was no such thing.
     """
     may_be_done = False
 

@@ -13,7 +13,9 @@ from crawlfleet.errors import CrawlfleetError
 
 T = TypeVar("T")
 SILENCE_S: Final = 45.0
-"""Three heartbeats: then the connection is dead, even if nobody said so."""
+"""Three heartbeats: after so long without one the connection is dead, even if nothing reports
+that.
+"""
 FIRST_PAUSE_S: Final = 0.2
 MAX_PAUSE_S: Final = 5.0
 
@@ -28,10 +30,9 @@ async def stream(
     first_patience_s: float,
     patience_s: float,
 ) -> AsyncGenerator[T, None]:
-    """Each thing once, in order, until the master says that it was the last.
-
-    Raises what the master answers. One that cannot be reached, or is busy, is asked again for
-    `first_patience_s` at first, and for `patience_s` after it was heard.
+    """Yield each item once, in order, until the master marks the last one. Raises the errors that
+    the master answers. A master that cannot be reached, or is busy, is called again for
+    `first_patience_s` at first, and for `patience_s` once it has answered.
     """
     loop = asyncio.get_running_loop()
     place, pause_s = "", FIRST_PAUSE_S

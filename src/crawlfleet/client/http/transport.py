@@ -255,10 +255,8 @@ class Transport:
     def _packed(
         self, content: bytes | None, address: str
     ) -> tuple[bytes | None, Mapping[str, str]]:
-        """A body compressed as its master accepts it, with the headers that say so.
-
-        An earlier answer of that master has told the encoding. For a master on this machine
-        nothing is compressed.
+        """Return the compressed body and its headers, in an encoding that an earlier answer of this
+        master has offered. For a master on this machine nothing is compressed.
         """
         if is_near(address):
             return content, AS_IT_IS

@@ -34,13 +34,13 @@ class AlertCalls(Calls):
     async def change_alert(
         self, alert_id: str, *, if_version: int | None = None, **fields: Any
     ) -> AlertView:
-        """Change a rule, or switch it off (`is_on=False`); what is left out stays."""
+        """Change a rule, or switch it off (`is_on=False`); fields that are left out stay."""
         return await self._patch(_path(alert_id), AlertView, fields, if_version)
 
     async def silence_alert(
         self, alert_id: str, for_s: float, *, subject: str = "", reason: str = ""
     ) -> AlertView:
-        """Tell nobody of it, or of one thing that it is about, for a while."""
+        """Silence a rule, or one subject of it, for a while: no notifications are sent."""
         body = {"for_s": for_s, "subject": subject, "reason": reason}
         return await self._post(f"{_path(alert_id)}:silence", AlertView, body)
 

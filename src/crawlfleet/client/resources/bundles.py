@@ -51,8 +51,9 @@ class BundleCalls(Calls):
         *,
         if_version: int | None = None,
     ) -> BundleView | None:
-        """Remove a version that nobody needs, or all of them when none is named. `None` when the
-        answer was lost, and what was meant is gone."""
+        """Remove an unused version of a bundle, or all of them when none is named. Returns `None`
+        when the answer was lost, and the version or bundle is gone.
+        """
         path, body = f"{_bundle(project_id, name)}:remove", {"version": version}
         return await self._remove(path, BundleView, body, if_version)
 

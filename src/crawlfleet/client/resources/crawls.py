@@ -1,4 +1,4 @@
-"""Crawls for programs: what they find, how they do, and what they are to do."""
+"""Calls about crawls: their items, figures and orders."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -85,5 +85,7 @@ class CrawlCalls(Calls):
         return await self._get("/hosts", HostUses, {"containing": containing, "limit": str(limit)})
 
     async def steer(self, task_id: str, verb: CrawlVerb) -> CrawlView:
-        """`pause`, `resume` or `stop` a crawl; `stop` ends it with what it has."""
+        """Order a crawl to `pause`, `resume` or `stop`; `stop` ends it with the items that it
+        has.
+        """
         return await self._post(f"/crawls/{segment(task_id)}:{verb}", CrawlView)

@@ -1,4 +1,4 @@
-"""Attempts at tasks for programs, and what they say."""
+"""Calls about executions, and their logs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -27,7 +27,7 @@ class KeyCalls(Calls):
     """
 
     async def keys(self) -> list[KeyView]:
-        """Return all keys, oldest first, dead ones as well."""
+        """Return all keys, oldest first, also expired and revoked ones."""
         return (await self._get("/keys", KeyPage)).items
 
     async def key(self, key_id: str) -> KeyView:
@@ -55,7 +55,7 @@ class KeyCalls(Calls):
         return await self._post_once("/session:link", SessionLink, None)
 
     async def join_tokens(self) -> list[JoinTokenView]:
-        """All join tokens, oldest first, dead ones as well."""
+        """Return all join tokens, oldest first, also expired and used ones."""
         return (await self._get("/join-tokens", JoinTokenPage)).items
 
     async def join_token(self, join_token_id: str) -> JoinTokenView:

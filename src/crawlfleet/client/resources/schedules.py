@@ -55,7 +55,7 @@ class ScheduleCalls(Calls):
     async def change_schedule(
         self, schedule_id: str, *, if_version: int | None = None, **fields: Any
     ) -> ScheduleView:
-        """Change its `task`, its `workflow` or its rule; what is left out stays."""
+        """Change a schedule's `task`, `workflow` or rule; fields that are left out stay."""
         if "workflow" in fields:
             fields["workflow"] = _called(fields["workflow"])
         return await self._patch(_path(schedule_id), ScheduleView, _sent(fields), if_version)
@@ -75,12 +75,15 @@ class ScheduleCalls(Calls):
     async def remove_schedule(
         self, schedule_id: str, *, if_version: int | None = None
     ) -> ScheduleView | None:
-        """Take it away; what it has started goes on. `None` when the answer was lost, and it is
-        gone."""
+        """Remove a schedule; work that it has started goes on. Returns `None` when the answer was
+        lost, and the schedule is gone.
+        """
         return await self._remove(f"{_path(schedule_id)}:remove", ScheduleView, None, if_version)
 
     async def run_schedule(self, schedule_id: str, *, force: bool = False) -> FiringView:
-        """Start at once what it starts. Not tried again by itself: it might start two."""
+        """Start a schedule's task or workflow at once. The call is not repeated by itself: it might
+        start two.
+        """
         path = f"{_path(schedule_id)}:run"
         return await self._post_once(path, FiringView, {"force": force})
 

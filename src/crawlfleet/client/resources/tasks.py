@@ -177,15 +177,17 @@ class TaskCalls(Calls):
     async def requeue_dead_letters(
         self, ids: Iterable[str] | None = None, **filter: Unpack[DeadLetterChoice]
     ) -> BulkReply:
-        """Send dead letters back to the queue: those named by their `ids`, or those that a filter
-        chooses, or all when neither is given."""
+        """Send dead letters back to the queue: those of these `ids`, or those that a filter
+        chooses, or all when neither is given.
+        """
         return await self._order_many("/dead-letters:requeue", {}, ids, filter)
 
     async def discard_dead_letters(
         self, ids: Iterable[str] | None = None, **filter: Unpack[DeadLetterChoice]
     ) -> BulkReply:
-        """Take dead letters off the list: those named by their `ids`, or those that a filter
-        chooses, or all when neither is given."""
+        """Remove dead letters from the list: those of these `ids`, or those that a filter chooses,
+        or all when neither is given.
+        """
         return await self._order_many("/dead-letters:discard", {}, ids, filter)
 
     async def _order_many(

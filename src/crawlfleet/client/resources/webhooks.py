@@ -56,7 +56,7 @@ class WebhookCalls(Calls):
         return await self._patch(_path(webhook_id), WebhookView, fields, if_version)
 
     async def pause_webhook(self, webhook_id: str, *, if_version: int | None = None) -> WebhookView:
-        """Hold back what is for it."""
+        """Pause a webhook: its deliveries wait."""
         return await self._post(f"{_path(webhook_id)}:pause", WebhookView, None, if_version)
 
     async def resume_webhook(
@@ -91,7 +91,7 @@ class WebhookCalls(Calls):
         return self._pages(path, DeliveryPage, {"status": status}, limit=limit)
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> DeliveryDetails:
-        """One of them, with what is sent."""
+        """Return one delivery, with its content."""
         path = f"{_path(webhook_id)}/deliveries/{segment(delivery_id)}"
         return await self._get(path, DeliveryDetails)
 

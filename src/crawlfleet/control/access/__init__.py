@@ -1,1 +1,1 @@
-"""Keys, projects, clusters, join tokens and sign-ins: who may do what."""
+"""Access: keys, projects, clusters, join tokens and sign-ins."""

@@ -24,7 +24,7 @@ from crawlfleet.ports.system import System
 
 
 class Clusters:
-    """Looks after groups of nodes."""
+    """Creates, changes and closes clusters of nodes."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Clusters:
     async def change(
         self, cluster_id: str, patch: ClusterPatch, *, by: str, if_version: int | None = None
     ) -> Cluster:
-        """The cluster with what the patch says."""
+        """Change the fields of a cluster that the patch sets."""
         accept(projects.text_problems(patch))
 
         def decide(cluster: Cluster, now: float) -> Change | None:

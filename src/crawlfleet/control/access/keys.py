@@ -164,7 +164,9 @@ class Keys:
         return key is None or core.is_good(key, caller.secret_hash, now=now)
 
     def find(self, *, joining: bool) -> list[ApiKey]:
-        """All join tokens, or all other keys, oldest first; also those that are dead."""
+        """Return all join tokens, or all other keys, oldest first; also expired and revoked
+        ones.
+        """
         keys = (self._seen(key) for _, key in sorted(self._state.keyring.keys.items()))
         return [key for key in keys if key.parent_id is None and (key.role is Role.NODE) is joining]
 

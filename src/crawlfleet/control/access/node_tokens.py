@@ -1,8 +1,8 @@
-"""The tokens of nodes: replaced without interruption, or made worthless at once.
+"""The tokens of nodes: replaced without interruption, or revoked at once.
 
-A node that is told to (`token_due`) fetches itself a new token, keeps it, and goes on with that.
-The old one stays good until the new one was used for the first time, or until its grace is over;
-so whatever gets lost on the way, the node has a token that works, and asks again.
+A heartbeat's reply asks the node (`token_due`) to fetch itself a new token, to keep it, and to go
+on with that. The old one stays valid until the new one was used for the first time, or until its
+grace is over; so whatever gets lost on the way, the node has a valid token, and asks again.
 """
 
 import hmac

@@ -17,7 +17,7 @@ Counts = dict[TaskStatus, int]
 
 
 class Projects:
-    """Looks after the tenants."""
+    """Creates, changes and closes projects."""
 
     def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
         self._store = store
@@ -90,7 +90,7 @@ class Projects:
     async def change(
         self, project_id: str, patch: ProjectPatch, *, by: str, if_version: int | None = None
     ) -> Project:
-        """The project with what the patch says."""
+        """Change the fields of a project that the patch sets."""
         accept(projects.text_problems(patch))
 
         def decide(project: Project, now: float) -> Change | None:
@@ -102,7 +102,7 @@ class Projects:
     async def set_quotas(
         self, project_id: str, patch: QuotaPatch, *, by: str, if_version: int | None = None
     ) -> Project:
-        """The project with the quotas and the share that the patch says."""
+        """Change the quotas and the share of a project that the patch sets."""
         accept(projects.quota_problems(patch))
 
         def decide(project: Project, now: float) -> Change | None:

@@ -1,9 +1,9 @@
-"""Sessions of browsers, and the links that open them: each is of a key, and never outlives it.
+"""Sessions of browsers, and the links that open them: each belongs to a key, and never outlives it.
 
-A session is kept like a key: only its hash, in the same table, so all masters know it and a restart
-changes nothing. It has no rights of its own. Each request looks at the key again; when that is
-revoked, has expired or lost the secret that was shown, the session is over. What is over leaves its
-row to the next one, so that signing in never makes the store grow.
+A session is stored like a key: only its hash, in the same table, so all masters know it and a
+restart changes nothing. It has no rights of its own. Each request checks the key again; when that
+is revoked, has expired or lost the secret that was shown, the session is over. A new session takes
+the row of one that is over, so that signing in never makes the store grow.
 """
 
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""The event log as an outbox: who follows it, and live streams."""
+"""The event log: its outbox, its followers, and live streams."""

@@ -1,8 +1,8 @@
-"""Carries committed events out, in order and at least once.
+"""Carries committed events to the sinks, in order and at least once.
 
-State and events are one commit, so nothing can happen without its event. The cursor that says how
-far the events were carried is moved now and then: after a crash the last few are carried again,
-and whoever takes them tells by their number.
+State and events are one commit, so no change lacks its event. The cursor that says how far the
+events were carried is moved now and then: after a crash the last few are carried again, and sinks
+recognize them by their number.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Outbox:
         return self._position
 
     async def run(self) -> None:
-        """Carry what is new whenever the log has grown."""
+        """Carry new events whenever the log has grown; runs until cancelled."""
         self._position = self._saved = await self._store.cursor(CONSUMER)
         loop = asyncio.get_running_loop()
         wake = self._state.signals.events

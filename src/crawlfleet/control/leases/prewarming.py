@@ -37,7 +37,7 @@ class Prewarming:
     def __init__(
         self, *, state: FleetState, system: System, is_connected_here: Callable[[str], bool]
     ) -> None:
-        """`is_connected_here` says of a session whether it asks this master for work."""
+        """`is_connected_here` returns whether a session polls this master for work."""
         self._state = state
         self._polls_here = is_connected_here
         self._system = system

@@ -1,7 +1,8 @@
-"""Takes work back from nodes: when a drain's time is up, or a node has been unwell for too long.
+"""Takes work back from nodes: when a drain's deadline is over, or a node has been unhealthy for too
+long.
 
-The task goes back to the queue at once and costs nothing of its retries; the node is ordered to
-stop the attempt, whose late reports its old token makes worthless.
+The task goes back to the queue at once and costs none of its retries; the node is ordered to stop
+the attempt, and late reports of it are stale by their old token.
 """
 
 from collections.abc import Iterator

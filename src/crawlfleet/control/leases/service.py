@@ -1,8 +1,8 @@
-"""The lease protocol from the master's side: deliver work, take reports, end sessions.
+"""The lease protocol on the master: deliver work, record reports, end sessions.
 
-Delivery is by difference: whatever the session owns and the node does not list is sent (again),
-so a reply that got lost costs nothing, and what does not fit into one comes with the next.
-Reports are recorded once, under their token.
+Delivery is by difference: work of the session that the node does not list is sent (again), so a
+lost reply costs nothing, and work that does not fit into one reply comes with the next. Reports are
+recorded once, under their token.
 """
 
 import asyncio

@@ -38,7 +38,7 @@ PAUSE_S: Final = 0.05
 CRAWL: Final = "web_crawl"
 """The task type whose progress counts pages."""
 SEARCH_S: Final = 0.5
-"""A search for lines runs at most this long; then it returns what it found and its position."""
+"""Maximum duration of a search for lines; then it returns the lines found and its position."""
 TURN_S: Final = 0.02
 """A search yields to the event loop after this long."""
 MAX_FOLLOWED_S: Final = 900.0

@@ -22,7 +22,7 @@ SWEEP_EVERY_S: Final = 300.0
 PAUSE_S: Final = 0.2
 """Between two portions: commits go first."""
 LATE_STRETCHES: Final = 3
-"""Lines may reach the store so many stretches after they were said, and are still counted."""
+"""Number of stretches after their time within which late lines are still counted."""
 
 
 class LogRetention:

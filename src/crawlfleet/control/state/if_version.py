@@ -1,4 +1,6 @@
-"""Changes that are based on a version: of two, one is made, and the other is told."""
+"""Optimistic locking: of two changes based on one version, one is made, and the other is
+refused.
+"""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -23,5 +25,5 @@ def expect_version(id: str, present: int, wanted: int | None) -> None:
 
 
 def has_changed(id: str) -> Conflict:
-    """The error for a change that somebody else was faster than."""
+    """Return the error for a change before which another one was committed."""
     return Conflict(f"{id} has just been changed by somebody else; look at it and try again")

@@ -7,14 +7,14 @@ from crawlfleet.model.node import Node
 
 
 class NodesDue:
-    """Few of many, so that whoever watches the clock need not look at every node."""
+    """Nodes with a due time: few of many, so that timers need not look at every node."""
 
     def __init__(self, *, wake: Callable[[], None]) -> None:
         self._wake = wake
         self.nodes: dict[str, Node] = {}
 
     def put(self, node: Node) -> None:
-        """Take in a node that is new or has changed."""
+        """Put a node that is new or has changed."""
         if node.drain_until is not None or node.health in NO_NEW_WORK:
             self.nodes[node.id] = node
             self._wake()

@@ -1,4 +1,4 @@
-"""The time limits of what runs: which one is reached next, and which have been."""
+"""Time limits of running work: the next one, and those that are over."""
 
 import heapq
 from collections.abc import Callable, Mapping
@@ -23,10 +23,9 @@ class TimeLimits:
             self._wake()
 
     def watch_all(self, *, now: float) -> None:
-        """Watch all again: whoever was told of some may not have got round to them.
-
-        One that is over already gets its time once more: by the clock of whoever was here before
-        it may not be, and its node keeps the limit all the same.
+        """Watch all leases again after a take-over: the last leader may not have handled those that
+        are due. A time limit that is over counts once more from now: by another clock it may not be
+        over, and the node enforces the limit all the same.
         """
         self._heap.clear()
         for lease in self._leases.values():
@@ -38,13 +37,13 @@ class TimeLimits:
         self._wake()
 
     def next(self) -> float | None:
-        """When the next execution reaches its time limit."""
+        """Return when the next execution reaches its time limit, or `None`."""
         while self._heap and self._heap[0][1] not in self._leases:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def over(self, at: float) -> list[Lease]:
-        """The leases whose time limit was reached by then; each is returned once.
+        """Return the leases whose time limit was reached by then; each is returned once.
 
         The time runs from the start of the work: a lease that was started later than it was
         assigned is watched anew.

@@ -1,6 +1,6 @@
-"""Giving a task to a node that somebody names, instead of the one that placement would choose.
+"""Assigns a task to a node that a person names, instead of the one that placement would choose.
 
-The same filters are asked; a node that must not have the task does not get it.
+The same filters apply: a node that must not have the task does not get it.
 """
 
 from crawlfleet.control.leases.dispatch import FreeCapacity
@@ -41,9 +41,8 @@ class AssignByHand:
     async def assign(
         self, task_id: str, node_id: str, *, by: str, names_projects: bool = True
     ) -> Task:
-        """The task in the hands of the node; `NotFound`, or `Conflict` with what is against it.
-
-        That names other projects only with `names_projects`.
+        """Assign a task to a node and return the task; raises `NotFound`, or `Conflict` with the
+        reasons. These name other projects only with `names_projects`.
         """
         async with self._state.assigning:
             return await self._assign(task_id, node_id, by, names_projects)

@@ -130,7 +130,7 @@ class CheckpointFile:
         return await self._do(lambda: _record(self._opened(), id))
 
     async def all_of(self, sql: str, *values: int) -> list[Any]:
-        """Rows of the file, for whoever restores a frontier from it."""
+        """Return rows of the file, to restore a frontier from it."""
         return await self._all(sql, *values)
 
     async def write(self, sql: str, *values: object) -> None:
@@ -212,8 +212,9 @@ def _transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def _count_anew(db: sqlite3.Connection) -> None:
-    """The next epoch has steps, versions, writers and messages of its own. What was taken and does
-    not count yet never will."""
+    """Begin a new epoch, with steps, versions, writers and messages of its own. Steps that were
+    taken and do not count yet never will.
+    """
     for table in ("taken", "waiting", "writers"):
         db.execute(f"DELETE FROM {table}")  # noqa: S608 (one of three)
     # In their order, and numbered from 1 again: that is how the next epoch begins with them.

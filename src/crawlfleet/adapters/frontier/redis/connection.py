@@ -1,6 +1,6 @@
-"""The line to a Redis: what is said in one go, and what its trouble means.
+"""The connection to a Redis: scripts and commands, retries, and the meaning of errors.
 
-Plain Redis 6.2 or newer, without modules. It must keep what it acknowledges: with
+It needs plain Redis 6.2 or newer, without modules. The server must keep what it acknowledges: with
 `appendfsync everysec` it answers up to two seconds before the disk has it.
 """
 
@@ -71,7 +71,9 @@ class Line:
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
-        """Connect, and see that it keeps what it is given. Raises `ConfigError` when not."""
+        """Connect, and check that the server keeps its data. Raises `ConfigError` when it may
+        not.
+        """
         options: dict[str, Any] = {
             "protocol": 2,
             "socket_timeout": ANSWER_S,
@@ -168,9 +170,10 @@ class Line:
             ) from error
 
     async def _apart(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Do it in a task of its own, to the end: the driver lets a cancellation get lost, so that
-        nobody could stop who waits; and a connection that was left in the middle of an answer is
-        of no use."""
+        """Run `work` in a task of its own, to the end: the driver may lose a cancellation, so that
+        a waiting caller could not be stopped; and a connection that was left in the middle of an
+        answer is of no use.
+        """
         task = asyncio.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._ended)

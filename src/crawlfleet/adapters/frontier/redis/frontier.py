@@ -47,7 +47,7 @@ from crawlfleet.telemetry import Component, logger
 log: Final = logger(Component.DEDUP)
 
 LEASE_S: Final = 60.0
-"""A worker that is not heard of for so long has lost its hosts."""
+"""Seconds of silence after which a worker loses its hosts."""
 MOST_PARTITIONS: Final = 256
 SEEDS_AT_ONCE: Final = 1000
 VISITED_BATCH: Final = 500
@@ -215,8 +215,9 @@ class RedisFrontier:
         return leases
 
     async def discard(self) -> None:
-        """Remove the crawl, whatever is there of it, and close. Others who still have it open are
-        told that it is lost."""
+        """Remove the crawl, whatever is there of it, and close. Other processes that have it open
+        get `FrontierLost`.
+        """
         if not self._partitions:
             await self._line.open()
         # First what everybody is fenced by, in all partitions: what a death in between, or a commit
@@ -268,7 +269,7 @@ class RedisFrontier:
         await asyncio.gather(*(one.forget(worker) for one in self._opened()))
 
     async def workers(self) -> Collection[str]:
-        """All who have leased something and were not forgotten."""
+        """Return all workers that have leased something and were not forgotten."""
         found = await asyncio.gather(*(one.workers() for one in self._opened()))
         return {worker for some in found for worker in some}
 

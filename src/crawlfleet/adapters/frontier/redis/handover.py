@@ -1,8 +1,8 @@
-"""Links from one partition to another: kept where they were found until they are where they belong.
+"""Links from one partition to another: stored in the partition that found them until they arrive.
 
-Whoever finds some hands them over, also those of a worker that has died: what is taken in twice
-counts once. Taking in may let depths fall and so lead to further messages; these are handed over,
-too.
+Any worker that finds some delivers them, also those of a worker that has died: a link that arrives
+twice counts once. New links may let depths fall and so lead to further messages; these are
+delivered, too.
 """
 
 import struct
@@ -36,8 +36,9 @@ def pack_links(links: Iterable[Words]) -> bytes:
 async def taken_in(
     partition: Partition, messages: Sequence[Any], *, sure: bool = False
 ) -> tuple[int, list[bytes]]:
-    """Let a partition take in messages; how many were new, and which ids its filter may be wrong
-    about. With `sure` the filter is not asked."""
+    """Add messages to a partition; returns how many were new, and the ids that its filter may be
+    wrong about. With `sure` the filter is not used.
+    """
     if not messages:
         return 0, []
     new, doubtful, _, _ = await partition.ask((*INTAKE, "take"), messages=messages, sure=sure)
@@ -50,8 +51,9 @@ async def hand_over(
     told: "SentLinks | None" = None,
     pages: Collection[bytes] = (),
 ) -> None:
-    """Hand over all messages of a partition, and what comes of that. Of the links of these pages
-    it is noted that they were `told`."""
+    """Deliver all messages of a partition, and those that follow from them. Links from these pages
+    are noted in `told`.
+    """
     waiting = [first]
     while waiting:
         partition = waiting.pop()

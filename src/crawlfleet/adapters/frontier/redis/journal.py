@@ -1,7 +1,7 @@
-"""A step of a crawl as `lua/intake.lua` writes it down, piece by piece, for the checkpoint.
+"""A step of a crawl as `lua/intake.lua` records it, piece by piece, for the checkpoint.
 
-A step holds what it changed, as it is afterwards: so what several steps say of one URL is what the
-last of them says, and nothing depends on how it came about.
+A step holds the state after each of its changes: so of several steps about one URL the last counts,
+and nothing depends on the order of causes.
 """
 
 import struct
@@ -56,7 +56,7 @@ class Writing(NamedTuple):
 
 
 def writing_of(step: bytes) -> Writing | None:
-    """`None` for one that nobody's output depends on."""
+    """Return the writer of a step; `None` for a step on which no output depends."""
     for writer, number in first_of(step, WRITER):
         return Writing(writer.decode(), int(number))
     return None

@@ -108,7 +108,7 @@ async def _ask_for_pages(
 
 
 async def _grant(first: Partition, partition: Partition, more: int, round: int) -> int:
-    """Grant pages, having heard what was given back; how many."""
+    """Grant pages to a partition, after counting those that it gives back; returns how many."""
     _, back = await partition.ask(ALLOW, step="hear", round=round)
     given, granted = await first.ask(
         ALLOW, step="grant", round=round, for_=partition.number, back=int(back), more=more

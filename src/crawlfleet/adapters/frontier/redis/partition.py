@@ -19,7 +19,7 @@ one has half of that, so that all together stay below 8e-5.
 MIN_EXPECTED: Final = 1000
 """URLs that a Bloom filter is made for, even if fewer are expected."""
 AT_ONCE: Final = 1000
-"""Records that are read by one command."""
+"""Number of records that one command reads."""
 FENCE: Final = ":b"
 """Ends the key of a partition's books. They have its epoch: without them every script refuses."""
 
@@ -145,11 +145,11 @@ class Partition:
         return int(gone), list(messages), count
 
     async def check(self) -> None:
-        """Raises `FrontierLost` when the books are not what they were."""
+        """Raise `FrontierLost` when the books are gone or older than before."""
         await self.ask((*BOOKS, "check"), busiest=0)
 
     async def busiest(self, limit: int) -> list[tuple[str, bytes]]:
-        """The hosts with the most waiting, and what is kept of them."""
+        """Return the hosts with the most waiting URLs, and their stored states."""
         (found,) = await self.ask((*BOOKS, "check"), busiest=limit)
         return [(name.decode(), packed) for name, packed in found]
 

@@ -1,8 +1,7 @@
 """Receipts of sinks, of which each partition has the last that was committed there.
 
-A sink is written by one process, whose receipts each speak of all that it staged. So they are
-numbered by that process, and of those in several partitions the one with the greatest number
-counts.
+A sink is written by one process, and each of its receipts covers all output that it staged. So the
+process numbers them, and of those in several partitions the one with the greatest number counts.
 """
 
 from collections.abc import Iterable, Mapping

@@ -176,7 +176,7 @@ async def _in_portions(
     first: int = -1,
     most: int = AT_ONCE,
 ) -> AsyncIterator[list[Any]]:
-    """Rows in the order of their first column, which `sql` is told how far has come."""
+    """Yield rows in the order of their first column; `sql` gets the last value of that column."""
     while rows := await checkpoint.all_of(sql, partition, first, most):
         yield rows
         first = int(rows[-1][0])

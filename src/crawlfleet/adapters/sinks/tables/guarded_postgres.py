@@ -1,8 +1,8 @@
-"""The way of a task's sink to its database, past the guard that crawls have.
+"""The connection of a task's sink to its database, with the address guard of crawls.
 
-Names are looked up here, once, and what is connected to are the addresses that the guard let
-through. Nothing comes from the files and variables of the node: no password file, no certificate,
-no service, no socket.
+Names are looked up here, once, and connections go to the addresses that the guard let through.
+Nothing comes from the files and variables of the node: no password file, no certificate, no
+service, no socket.
 """
 
 import asyncio
@@ -27,8 +27,9 @@ class GuardedPostgres:
         self._allow_private = allow_private
 
     async def connect(self) -> Connection:
-        """A connection to the first host that gives one. Raises `AddressRefused` if any of the
-        hosts leads to where the guard lets nobody."""
+        """Connect to the first host that accepts. Raises `AddressRefused` if any of the hosts has
+        an address that the guard refuses.
+        """
         places = await self._places()
         trouble: OSError | None = None
         for name, addresses, port in places:

@@ -63,7 +63,7 @@ PAUSE_S: Final = 0.1
 PASSING: Final = ("08", "40", "57P", "53300", "25006")
 """SQLSTATEs (or their beginnings) that another try on a new connection may not meet."""
 PREPARING: Final = 7_226_104_881
-"""The lock of those who create tables: two at once would trip over each other."""
+"""Id of the lock for creating tables: two processes at once would fail."""
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _TABLES: Final = (
     (
@@ -209,7 +209,7 @@ class PostgresTable:
             await self._let_go()
 
     async def _count(self, connection: Connection) -> int:
-        """Pages that came again have replaced their rows: what is there counts."""
+        """Count the rows of the crawl: pages that came again have replaced theirs."""
         count = f"SELECT count(*) FROM {self._quoted} WHERE crawl = $1"
         return int(await connection.fetchval(count, self._crawl))
 

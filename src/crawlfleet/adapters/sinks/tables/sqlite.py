@@ -152,7 +152,7 @@ class SqliteTable:
                         raise
 
     def _count(self) -> None:
-        """Pages that came again have replaced their rows: what is there counts."""
+        """Count the rows of the crawl: pages that came again have replaced theirs."""
         if self._connection is not None:
             count = f"SELECT count(*) FROM {self._quoted} WHERE crawl = ?"
             (self._items,) = self._connection.execute(count, (self._crawl,)).fetchone()

@@ -14,7 +14,7 @@ from crawlfleet.model.crawl.extraction import PAGE_URL
 from crawlfleet.ports.sink import PageRecord
 
 VIEWED: Final = "crawlfleet_columns"
-"""The table that says which field each column of a view shows."""
+"""Name of the table that maps the columns of a view to fields."""
 MOST_COLUMNS: Final = 1_000
 """Databases take no view of many more; further fields are in the table alone."""
 LONGEST_FIELD: Final = 150
@@ -62,12 +62,12 @@ def fields_in(pages: Sequence[PageRecord]) -> dict[str, None]:
 
 
 def quoted(name: str) -> str:
-    """A name as an SQL identifier, whatever is in it."""
+    """Return a name as an SQL identifier, quoted."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A text without NUL as an SQL string, whatever is in it."""
+    """Return a text without NUL as an SQL string, quoted."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -112,7 +112,7 @@ def _in_postgres(field: str) -> str:
 
 
 def _free(field: str, taken: set[str]) -> str:
-    """A name for the column of a field that no other column has, in whatever case."""
+    """Return a name for a field's column that no other column has, in any case."""
     for number in range(1, len(taken) + 2):
         ending = "" if number == 1 else f"_{number}"
         name = _cut(field or "field", LONGEST_NAME - len(ending)) + ending

@@ -37,9 +37,8 @@ _USUAL: Final[Mapping[type[Any], tuple[tuple[str, ...], Mapping[Any, tuple[str, 
 
 
 def assert_usual(change: Change, before: Mapping[type[Any], Mapping[str, Any]]) -> None:
-    """Fail if a change that goes its usual way touches more than that: stores may not write it.
-
-    `before` is what is there, by kind and id.
+    """Fail if a `usual` change touches more columns than such a change may: stores need not write
+    these. `before` has the stored rows, by kind and id.
     """
     for kind, rows in rows_by_kind(change) if change.usual else ():
         assert kind in _USUAL or not rows, "only tasks and executions go their usual way"

@@ -29,7 +29,7 @@ def _own_value(value: Any) -> Any:
 
 
 def share(row: S) -> S:
-    """A copy of a stored row whose dictionaries the reader may change."""
+    """Return a copy of a stored row whose dictionaries the reader may change."""
     dicts = _fields_of(type(row), dict)
     if not dicts:
         return row

@@ -44,7 +44,7 @@ PORTION: Final = 1000
 
 
 class MemoryStore(MemoryHistory):
-    """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
+    """Implements `crawlfleet.ports.store.Store`; its rows last as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
         MemoryHistory.__init__(self)

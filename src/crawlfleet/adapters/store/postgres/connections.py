@@ -21,7 +21,7 @@ Connection = Any
 CONNECT_S: Final = 5.0
 CLOSE_S: Final = 2.0
 COMMAND_S: Final = 30.0
-"""A server that says nothing for so long is given up."""
+"""Seconds of silence after which a server is given up."""
 WAIT_OUT_S: Final = 5.0
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.25
@@ -119,7 +119,7 @@ class Server:
             await let_go(connection)
 
     async def connect_for_long(self) -> Connection:
-        """A connection for a backup or a restore, whose statements may take as long as they do."""
+        """Open a connection for a backup or a restore, whose statements have no timeout."""
         lasting = {"idle_in_transaction_session_timeout": "0", "lock_timeout": "15s"}
         try:
             return await asyncpg.connect(

@@ -1,7 +1,7 @@
-"""Counts tasks once for all who ask at the same time, and only if something was committed since.
+"""Counts tasks once for all callers at the same time, and only if there was a commit since.
 
-To count them the server reads an index of all tasks. What it shows is the same for as long as its
-snapshot is: no transaction has ended, of no master.
+To count them the server reads an index of all tasks. The counts are the same for as long as the
+server's snapshot is: then no transaction of any master has ended.
 """
 
 import asyncio

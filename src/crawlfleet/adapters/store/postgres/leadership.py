@@ -56,7 +56,7 @@ class Presence:
             await self._running
 
     async def changes(self) -> AsyncIterator[int]:
-        """As the port says."""
+        """Yield the numbers of newest events, as the port describes."""
         told = 0
         while True:
             await self._news.wait()

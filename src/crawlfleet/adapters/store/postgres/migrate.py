@@ -23,10 +23,9 @@ VERSION_TABLE: Final = "crawler_schema_version"
 async def prepare(
     connection: Connection, address: str, *, scripts: Path = SCRIPTS, head: str = HEAD
 ) -> None:
-    """Create the schema, or migrate what is there.
-
-    Raises `StoreTooNew`, `ConfigError` for a database that cannot hold every text,
-    `StoreUnavailable` when a migration fails, or the driver's errors.
+    """Create the schema, or migrate an existing one. Raises `StoreTooNew`, `ConfigError` for a
+    database that cannot hold every text, `StoreUnavailable` when a migration fails, or the driver's
+    errors.
     """
     encoding = await connection.fetchval("SHOW server_encoding")
     if encoding != "UTF8":

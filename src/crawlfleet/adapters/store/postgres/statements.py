@@ -1,8 +1,8 @@
-"""The statements of the PostgreSQL store.
+"""The statements of the PostgreSQL store. Lists are passed as arrays.
 
-Lists are passed as arrays. A group of commits asks for all that it names by one statement and
-writes all that changed by one other: a round trip costs as much as several rows. (A task's life
-in commits of one: 1.3 client CPU-ms with a statement for each table, 0.7 with one for all.)
+A group of commits reads all its rows by one statement and writes all changes by one other: a round
+trip costs as much as several rows. (A task's life in commits of one: 1.3 client CPU-ms with a
+statement for each table, 0.7 with one for all.)
 """
 
 from collections.abc import Sequence
@@ -69,9 +69,8 @@ NEWEST: Final = (
 
 
 def commit(writer: str, last_seq: int) -> str:
-    """COMMIT, and with it the news for all masters that there are events up to this number.
-
-    In one round trip, and told only if it was committed.
+    """Return the COMMIT that also notifies all masters of events up to this number. It is one round
+    trip, and the notification is sent only if the commit succeeds.
     """
     return f"SELECT pg_notify({CHANNEL}, '{writer}:{last_seq}'); COMMIT"
 

@@ -121,7 +121,7 @@ class PostgresStore(SqlStore[Statement]):
         return str(snapshot)
 
     def _attend(self) -> Presence:
-        """Be present from the first time that somebody asks for what it takes."""
+        """Return the presence, which begins with the first call that needs it."""
         if self._writer is None:
             raise self._closed()
         if self._presence is None:
@@ -143,7 +143,9 @@ class PostgresStore(SqlStore[Statement]):
         return await self._writer.ask(job)
 
     async def _archive(self, operation: maintenance.Operation[Statement]) -> Any:
-        """Beside the writer: what nobody decides by must not hold up commits."""
+        """Run an operation beside the writer: nothing depends on it, so it must not hold up
+        commits.
+        """
         if self._readers is None:
             raise self._closed()
 

@@ -1,9 +1,9 @@
 """The writer of a PostgreSQL store: whole groups of requests in one durable transaction.
 
-All that waits is one group. Its transaction holds a lock of which there is one for all masters,
-so that it may read first and decide here, and that event numbers become visible in their order.
-Until COMMIT is sent a group is simply begun anew on another connection; when the connection is
-lost after that, nobody knows, and that is what the callers are told.
+All waiting requests are one group. Its transaction holds a lock of which there is one for all
+masters, so that it may read first and decide here, and that event numbers become visible in their
+order. Until COMMIT is sent a group is simply begun anew on another connection; when the connection
+is lost after that, the outcome is unknown, and the callers get that error.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Writer:
         self._running = asyncio.create_task(self._run(), name="store-writer")
 
     async def ask(self, job: Job) -> Any:
-        """The outcome of a job. One whose caller goes away is done all the same."""
+        """Run a job and return its result. The job of a cancelled caller is done all the same."""
         if self._closing:
             raise self._closed()
         outcome = asyncio.get_running_loop().create_future()
@@ -57,7 +57,7 @@ class Writer:
         return await outcome
 
     async def close(self) -> None:
-        """Finish what was asked for, then let the connection go."""
+        """Finish all jobs, then close the connection."""
         self._closing = True
         self._wake.set()
         try:
@@ -157,9 +157,8 @@ class Writer:
         return outcomes
 
     async def _settle(self) -> None:
-        """Wait, within reason, for the end of a transaction that may go on without us.
-
-        It holds the lock until then; so callers who read after this see what became of it.
+        """Wait, within reason, for the end of a transaction that may go on without this connection.
+        It holds the lock until then; so callers that read after this see its outcome.
         """
         patience = Patience(self._server.address)
         while True:
@@ -239,7 +238,7 @@ async def operate(connection: Connection, operation: Operation[Statement]) -> in
 
 
 async def _load(connection: Connection, named: Named) -> Group:
-    """A group that knows what is stored of the rows and claims that are named."""
+    """Return a group with the stored versions of the named rows and claims."""
     present = Present()
     last_seq = 0
     kinds = tuple(

@@ -50,13 +50,13 @@ def reading(dialect: Dialect) -> Iterator[tuple[str, tuple[str, ...], str]]:
 
 
 def presence(name: str) -> str:
-    """A statement that finds a row that somebody put into the table."""
+    """Return a statement that finds a row of the table, other than those of a new store."""
     made = "WHERE id <> 'default' OR version > 1 " if name in _DEFAULTS else ""
     return f"SELECT 1 FROM {name} {made}LIMIT 1"
 
 
 def used_tables() -> Iterator[str]:
-    """The tables in which nothing may be, unless it is to be replaced."""
+    """Yield the tables that must be empty, unless they are to be replaced."""
     return (name for name in TABLES if name not in MADE_BY_ITSELF)
 
 

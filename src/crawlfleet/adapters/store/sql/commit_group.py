@@ -1,10 +1,9 @@
-"""A group of commits that share a transaction: what it asks of the store, and what it writes.
+"""A group of commits that share a transaction: its reads of the store, and its writes.
 
-A group is decided in Python, in order, against the versions and claims that it names; then each
-row that changed is written once. A store that can tell while it writes whether a row has the
-version before may trust the group in what it says of tasks and executions, and have nothing read
-of them: when that was wrong, the group is decided anew. So it is with the states of tasks, from
-which follows how many there are in each.
+A group is decided in Python, in order, against the versions and claims that it names; then each row
+that changed is written once. A store whose writes can check the version before may trust the
+group's tasks and executions, and not read them: when a check fails, the group is decided anew. The
+states of tasks are trusted in the same way; the counts of tasks by state follow from them.
 """
 
 from collections import Counter, defaultdict
@@ -225,7 +224,7 @@ class Group:
 
 
 def _states_before(events: Sequence[Event]) -> dict[str, str | None]:
-    """The states that tasks had, as these events tell: every move of a task has one."""
+    """Return the states that tasks had before, by these events: every move of a task has one."""
     return {event.subject: event.from_state for event in reversed(events)}
 
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class StoredLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line, and whose it is."""
+    """A log line with the id of its execution."""
 
     execution_id: str
     seq: int
@@ -34,7 +34,7 @@ SAMPLE: Final = RowMap(NodeSample, schema.node_samples)
 
 
 class SqlHistory(ABC, Generic[T]):
-    """Asks by statements; a store says how they are carried out."""
+    """The history by SQL statements; a store carries the statements out."""
 
     _statements: Statements[T]
 

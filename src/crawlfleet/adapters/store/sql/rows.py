@@ -162,7 +162,7 @@ class RowMap(Generic[S]):
         return values
 
     def decode(self, row: Sequence[Any]) -> S:
-        """The struct of a row; what is null takes the field's default."""
+        """Return the struct of a row; a null column takes the field's default."""
         fields = dict(zip(self._names, row, strict=True))
         for name, read in self._readers:
             stored = fields[name]

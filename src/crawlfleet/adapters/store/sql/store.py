@@ -36,7 +36,7 @@ def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
 
 
 class SqlStore(SqlHistory[T], ABC, Generic[T]):
-    """Asks by statements; a store says how a statement or a job is carried out."""
+    """The store by SQL statements; a subclass carries statements and jobs out."""
 
     def __init__(self, statements: Statements[T]) -> None:
         self._statements = statements

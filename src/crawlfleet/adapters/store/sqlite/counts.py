@@ -31,7 +31,7 @@ class Counts:
 
     @contextmanager
     def moved(self, moves: Moves) -> Iterator[None]:
-        """Moves them when the block has ended well. After an error nobody knows what is stored."""
+        """Move the counts when the block has ended well. After an error the counts are unknown."""
         try:
             yield
         except BaseException:

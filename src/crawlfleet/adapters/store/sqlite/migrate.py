@@ -19,10 +19,9 @@ VERSION_TABLE: Final = "alembic_version"
 
 
 def prepare(path: Path, *, scripts: Path = SCRIPTS, head: str = HEAD) -> None:
-    """Create the schema in `path`, or migrate what is there.
-
-    Raises `StoreTooNew`, `ConfigError` for a file of somebody else, `StoreUnavailable` when a
-    migration fails, or sqlite3's own errors.
+    """Create the schema in `path`, or migrate an existing one. Raises `StoreTooNew`, `ConfigError`
+    for a file of another program, `StoreUnavailable` when a migration fails, or sqlite3's own
+    errors.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         found = find_revision(connection, path)

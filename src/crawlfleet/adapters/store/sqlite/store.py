@@ -112,7 +112,9 @@ class _Files:
         return outcomes
 
     def look(self) -> str:
-        """Why what is committed now would not be kept, as far as can be seen without writing."""
+        """Return why a commit now would not be kept, as far as can be seen without writing; "" if
+        nothing is wrong.
+        """
         try:
             self.file.look()
         except StoreUnavailable as error:
@@ -128,8 +130,9 @@ class _Files:
         return found.f_bavail * found.f_frsize >= ROOM_BYTES
 
     def close(self) -> None:
-        """The writer goes last, since it moves what is left of the log into the file: but not into
-        one that is damaged, which may be another by now."""
+        """Close the connections, the writer's last: it moves the rest of the log into the file. If
+        the file is damaged, close the reader's last: the file may be another by now.
+        """
         if self.file.may_be_settled:
             self._reading.close()
             self._writing.close()

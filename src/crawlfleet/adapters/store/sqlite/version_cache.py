@@ -43,7 +43,7 @@ class Memory:
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing: rows were removed, or nobody knows what became of them."""
+        """Drop all versions: rows were removed, or their state is unknown."""
         self.rows = defaultdict[type[Any], Lately](Lately)
         self.open_sessions: set[str] = set()
 

@@ -184,7 +184,7 @@ class Writer:
             return int(end.value)
 
     def _load(self, present: Present, named: Named) -> None:
-        """Learn what is stored of the rows and claims that are named."""
+        """Read the stored versions of the named rows and claims."""
         for kind, wanted in named.ids.items():
             if not wanted:
                 continue
