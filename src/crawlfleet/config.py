@@ -1,9 +1,9 @@
 """Reads settings: defaults, then a TOML file, then the environment, then flags; the last one wins.
 
 A setting has a dotted name, `server.port`. In the file it is `port` in `[server]`, in the
-environment `CRAWLFLEET_SERVER_PORT`, and for every setting it is known where its value came from.
-Lists and tables are JSON in the environment, and replace the earlier value as a whole.
-All that is wrong is told at once, each with the value, its origin and the remedy.
+environment `CRAWLFLEET_SERVER_PORT`. The origin of each value is kept. Lists and tables are JSON in
+the environment, and replace the earlier value as a whole. One error reports all problems, each with
+the value, its origin and the remedy.
 """
 
 import math
@@ -60,7 +60,7 @@ _FLAGS: Final = {
     "worker.tls_cert": "--cert",
     "worker.tls_key": "--key",
 }
-"""What flags are called that do not have the last word of their setting as a name."""
+"""Flags that are not named after the last word of their setting."""
 FOREIGN_PREFIXES: Final = ("CRAWLFLEET_TEST_", "CRAWLFLEET_TASK_")
 
 
@@ -75,7 +75,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def variable(self) -> str:
-        """Its name in the environment."""
+        """Name of the setting's environment variable."""
         return PREFIX + self.name.replace(".", "_").upper()
 
 
@@ -89,12 +89,12 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """A value that somebody wrote down, and where."""
+    """A value that the file, the environment or a flag sets, and its origin."""
 
     value: Any
     origin: str
     textual: bool = False
-    """Whether numbers and flags come as text, as they do outside of TOML."""
+    """Numbers and booleans of this origin are text (all origins except TOML)."""
 
 
 def _walk(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting | str]:
@@ -114,7 +114,7 @@ def _walk(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting | str
 
 
 def described(type: Any) -> str:
-    """What the annotation of a field says that it is for; empty when it says nothing."""
+    """Return the description in a field's annotation; empty when it has none."""
     info = inspect.type_info(type)
     schema = (info.extra_json_schema or {}) if isinstance(info, inspect.Metadata) else {}
     return str(schema.get("description", ""))
@@ -170,23 +170,23 @@ def load(
 
 
 def default_data_dir(home: Path | None = None) -> Path:
-    """Where the store, logs and keys live when nobody says otherwise."""
+    """Return the folder of the store, logs and keys that is used when no setting names one."""
     return (home or Path.home()) / ".local" / "share" / "crawlfleet"
 
 
 def data_dir(settings: Settings) -> Path:
-    """Where the store, logs and keys live; the default when the settings do not say."""
+    """Return the folder of the store, logs and keys; the default when the settings name none."""
     return Path(settings.data_dir) if settings.data_dir else default_data_dir()
 
 
 def output_dir(settings: Settings) -> Path:
-    """Where the output of crawls is kept."""
+    """Return the folder in which crawls' output is kept."""
     return Path(settings.output_dir) if settings.output_dir else data_dir(settings) / OUTPUT_NAME
 
 
 def code_dir(settings: Settings) -> Path:
-    """Where a node keeps the code that it runs for others: beside the data and not among it, since
-    that code may read here, and there are keys and tokens there."""
+    """Return the folder of a node for submitted code. It lies beside the data folder, not in it:
+    the code may read its own folder, and the data folder holds keys and tokens."""
     given = settings.worker.code_dir
     data = data_dir(settings).absolute()
     return Path(given) if given else data.with_name(f"{data.name}-{CODE_NAME}")
@@ -277,7 +277,7 @@ _KEY: Final = re.compile(r"\s*+([\w.\-\"'\s]++)=")
 
 
 def _line_numbers(text: str) -> dict[str, int]:
-    """On which line each name is set, as far as a look at the line alone can tell."""
+    """Map each name to the line that sets it, judged from the lines alone."""
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -294,7 +294,7 @@ def _bare(name: str) -> str:
 
 
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Given]:
-    """What the environment sets. An empty variable is not set."""
+    """Return the settings that the environment sets. An empty variable is not set."""
     found = {}
     for variable, text in sorted(environ.items()):
         if not variable.startswith(PREFIX) or not text:
@@ -418,7 +418,7 @@ def _suggest(name: str) -> str:
 
 
 def _remedy(setting: Setting) -> str:
-    """What may be written there, and what holds when nothing is."""
+    """Describe the values that a setting accepts, and its default."""
     info = _plain(setting)
     wanted = "a value"
     match info:

@@ -1,7 +1,7 @@
-"""What can go wrong outside of a decision.
+"""The exceptions of crawlfleet: misuse by the caller, and trouble outside of it.
 
-An expected "no" is a return value; these exceptions are for misuse and for trouble outside.
-`retryable` says whether the same call may succeed later without any change by the caller.
+An expected "no" is a return value, not an exception. `retryable` says whether the same call may
+succeed later without any change by the caller.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class CrawlfleetError(Exception):
 
     retryable: ClassVar[bool] = False
     retry_after_s: float | None = None
-    """How long to wait before trying again, where somebody said so."""
+    """Seconds to wait before the next attempt; `None` when the server named no time."""
 
 
 class InvalidRequest(CrawlfleetError):
@@ -56,7 +56,8 @@ class Refused(CrawlfleetError):
 
 
 class Unauthenticated(CrawlfleetError):
-    """The caller did not show a valid key. `reason` is a word for those who count."""
+    """The caller did not show a valid key. `reason` is a word by which metrics count such
+    requests."""
 
     def __init__(self, message: str, reason: str = "unknown_key") -> None:
         self.reason = reason
@@ -64,7 +65,7 @@ class Unauthenticated(CrawlfleetError):
 
 
 class LockedOut(CrawlfleetError):
-    """Too many wrong keys came from where the caller is."""
+    """The caller's address is locked out for `wait_s` seconds: too many wrong keys came from it."""
 
     retryable = True
 
@@ -74,20 +75,20 @@ class LockedOut(CrawlfleetError):
 
 
 class StoreUnavailable(CrawlfleetError):
-    """The store did not take or give what it was asked for; the outcome may be unknown."""
+    """The store did not accept or return the data of a request; the outcome may be unknown."""
 
     retryable = True
 
 
 class FrontierLost(StoreUnavailable):
-    """What a frontier knew of a crawl is gone, wholly or in part: the crawl is not finished, and
-    cannot go on. The message says what to do."""
+    """The state of a crawl in its frontier is lost, wholly or in part: the crawl is not finished
+    and cannot continue. The message says what to do."""
 
     retryable = False
 
 
 class FrontierRefused(CrawlfleetError):
-    """The master does not do what was asked of a frontier; the message says why."""
+    """The master rejects a request to a frontier; the message says why."""
 
 
 class SinkUnusable(CrawlfleetError):
@@ -101,31 +102,32 @@ class ReaderUnavailable(CrawlfleetError):
 
 
 class OutputUnavailable(CrawlfleetError):
-    """The storage for crawls' output took or gave nothing; the message says why."""
+    """The storage of crawls' output rejected a write or returned nothing; the message says why."""
 
     retryable = True
 
 
 class RunEnded(OutputUnavailable):
-    """A run of output was ended by others: what counts of it is settled, and no more is taken."""
+    """Another process ended this run of output: the part of it that counts is settled, and no more
+    can be added."""
 
     retryable = False
 
 
 class LocksUnavailable(CrawlfleetError):
-    """Whoever keeps the locks did not answer; the outcome may be unknown."""
+    """The lock server did not answer; the outcome may be unknown."""
 
     retryable = True
 
 
 class LockBusy(CrawlfleetError):
-    """Others held a lock for longer than the caller would wait."""
+    """Another process held the lock for longer than the caller would wait."""
 
     retryable = True
 
 
 class LockLost(CrawlfleetError):
-    """A lock is not certainly held any more; what it guards may be another's now."""
+    """The lock may have been lost; another process may now use the thing that it guards."""
 
     retryable = True
 
@@ -137,7 +139,7 @@ class LedgerUnavailable(CrawlfleetError):
 
 
 class Busy(CrawlfleetError):
-    """The master does as much of this as it can already."""
+    """The master is at its limit for such requests."""
 
     retryable = True
 
@@ -155,19 +157,19 @@ class LeadershipLost(CrawlfleetError):
 
 
 class MasterUnreachable(CrawlfleetError):
-    """The master did not answer; it may or may not have done what was asked."""
+    """The master did not answer; it may or may not have acted on the request."""
 
     retryable = True
     was_sent = True
-    """Whether the request was on its way; if not, nothing can have been done."""
+    """False when the request certainly never left the client; then the master has done nothing."""
 
 
 class MasterUnable(MasterUnreachable):
-    """The master answered that it cannot do its work now, and why, such as for want of a store."""
+    """The master answered that it cannot work now, and why, such as for want of a store."""
 
 
 class MasterFailed(MasterUnreachable):
-    """The master has a defect, and may or may not have done what was asked; see its log."""
+    """The master has a defect, and may or may not have acted on the request; see its log."""
 
     retryable = False
 

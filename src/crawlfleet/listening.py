@@ -1,4 +1,4 @@
-"""How a master is reached: where it listens, and by which certificate."""
+"""Listens as a master: its socket, its URL and its TLS certificate."""
 
 import asyncio
 import contextlib
@@ -14,12 +14,13 @@ from crawlfleet.tls import ServerCertificate
 
 
 def is_any(host: str) -> bool:
-    """Whether it stands for all addresses of a machine."""
+    """Return whether the host stands for all addresses of a machine."""
     return host in {"", "0.0.0.0", "::"}  # noqa: S104 (compared, not bound)
 
 
 def url_of(host: str, port: int, *, tls: bool, anywhere: str) -> str:
-    """The URL of what listens there; `anywhere` is the machine, if it listens on all addresses."""
+    """Return the URL of a server at this host and port; `anywhere` is the name to use when the
+    server listens on all addresses."""
     name = anywhere if is_any(host) else host
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
@@ -45,7 +46,8 @@ def check_exposure(server: ServerSettings) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether only this machine can reach who listens there."""
+    """Return whether only this machine can reach a server on this host; `False` for an unknown
+    name."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -54,7 +56,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def certificate_of(server: ServerSettings) -> ServerCertificate | None:
-    """What the master shows, if it speaks TLS."""
+    """Return the master's TLS certificate; `None` when it serves plain HTTP."""
     if not server.tls_cert:
         return None
     return ServerCertificate(server.tls_cert, server.tls_key, server.tls_client_ca)
@@ -78,7 +80,7 @@ def renewing(certificate: ServerCertificate | None) -> Iterator[None]:
 
 
 def address_of(server: ServerSettings, port: int) -> str:
-    """By what people know a master that listens there."""
+    """Return the URL by which other machines reach a master that listens on this port."""
     return url_of(server.host, port, tls=bool(server.tls_cert), anywhere=socket.gethostname())
 
 

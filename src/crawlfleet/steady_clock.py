@@ -30,7 +30,8 @@ class SteadyClock:
         wall: Callable[[], float] = time.time,
         awake: Callable[[], float] = awake,
     ) -> None:
-        """`set_by_s` is that of another clock of this machine, to go on like it."""
+        """`set_by_s` is the value of another clock of this machine; the new clock continues from
+        it."""
         self._wall, self._awake = wall, awake
         self._lock = threading.Lock()
         self._gap = wall() - awake()
@@ -38,7 +39,8 @@ class SteadyClock:
 
     @property
     def set_by_s(self) -> float:
-        """By how much the machine's clock was set ahead since this one was made, or back."""
+        """Seconds by which the machine's clock was set ahead since this one was made; negative when
+        back."""
         self()
         return self._set_by_s
 

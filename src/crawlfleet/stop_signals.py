@@ -1,7 +1,8 @@
-"""How a process is asked to end: by SIGTERM, by Ctrl-C (SIGINT), or as its terminal goes (SIGHUP).
+"""Stop signals of a process: SIGTERM, Ctrl-C (SIGINT), and SIGHUP when its terminal closes.
 
 A script starts its background jobs with SIGINT ignored, and `nohup` starts a program with SIGHUP
-ignored: what was ignored from the beginning stays so, and SIGTERM ends all the same.
+ignored: a signal that was ignored from the beginning stays ignored, but SIGTERM always ends the
+process.
 """
 
 import asyncio

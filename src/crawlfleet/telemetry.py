@@ -25,7 +25,7 @@ import msgspec
 
 
 class Component(StrEnum):
-    """Which part of the fleet speaks."""
+    """The part of the fleet that writes a log line."""
 
     MASTER = "MASTER"
     WORKER = "WORKER"
@@ -38,7 +38,8 @@ class Component(StrEnum):
 
 MASK: Final = "***"
 WAITING_LINES: Final = 10_000
-"""So many lines may wait for the writer: a few megabytes, and seconds of the busiest logging."""
+"""Maximum number of lines that wait for the writer: a few megabytes, and seconds of the busiest
+logging."""
 
 _SECRET_WORDS: Final = frozenset(
     {"token", "key", "authorization", "cookie", "secret", "password", "credentials"}
@@ -68,7 +69,7 @@ _level = "warning"
 
 
 class ConsoleLine(msgspec.Struct, frozen=True):
-    """What a record of ours carries as its message; as text it is the form for people."""
+    """Message of a log record that crawlfleet writes; its text is the form for people."""
 
     component: str
     message: str
@@ -119,7 +120,7 @@ class BoundLogger:
 
 
 def is_debugging() -> bool:
-    """Whether lines of level debug are written: to save the work of preparing many."""
+    """Return whether lines of level debug are written, so that callers can skip preparing them."""
     return _threshold <= logging.DEBUG
 
 

@@ -1,8 +1,8 @@
-"""TLS from files: what a master shows, and what those believe who talk to it.
+"""TLS from files: the certificate of a master, and the trust of clients and workers in it.
 
-A master's certificate is read again when its files change, without closing a connection. Who talks
-to a master believes an authority (`ca`), or one public key by its fingerprint (`pin`): a join token
-can carry that, so that a new node needs no file to know its master.
+A master's certificate is read again when its files change, without closing a connection. A client
+or worker trusts an authority (`ca`), or one public key by its fingerprint (`pin`): a join token can
+carry that, so that a new node needs no file to recognise its master.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ _PINNED: Final = re.compile(r"(?P<secret>.+)\.sha256-(?P<pin>[A-Za-z0-9_-]{43})"
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a client or a worker believes to be a master, and what it shows itself.
+    """The certificates that a client or worker trusts as a master's, and its own certificate.
 
-    With nothing set these are the authorities that the machine trusts.
+    With nothing set, the client trusts the authorities of the machine and shows no certificate.
     """
 
     ca: str = ""
@@ -38,10 +38,11 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
     pin: str = ""
     """Fingerprint of the only public key to believe; then names and authorities may be any."""
     any_name: bool = False
-    """Whether a certificate of the authority may name anybody; for masters that were discovered."""
+    """A certificate of the authority may have any name; for masters that were discovered."""
 
     def context(self) -> ssl.SSLContext:
-        """For new connections; raises `ConfigError` that names a file that cannot be used."""
+        """Return a context for new connections; raises `ConfigError` that names a file that cannot
+        be used."""
         context = client_context()
         if self.ca:
             # Not those of the machine besides.
@@ -57,15 +58,15 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
     def stamp(self) -> tuple[Any, ...]:
-        """Changes when one of the files does."""
+        """Return a value that changes when one of the files does."""
         return _stamp(self.ca, self.cert, self.key)
 
 
 class ServerCertificate:
-    """What a master shows, and whom it lets in if it asks for certificates in turn.
+    """A master's own certificate, and the authorities whose client certificates it accepts.
 
     Each handshake uses the files as they were read last. Files that cannot be used, such as a
-    certificate whose key has not been replaced yet, are reported, and the ones before stay.
+    certificate whose key has not been replaced yet, are logged, and the previous ones stay in use.
     """
 
     def __init__(self, cert: str, key: str = "", client_ca: str = "") -> None:
@@ -76,7 +77,7 @@ class ServerCertificate:
         self.context.sni_callback = self._answer
 
     async def watch(self) -> None:
-        """For ever: read the files again when they have changed."""
+        """Read the files again each time they change; runs until it is cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             if self._looked() != self._stamp:
@@ -170,7 +171,8 @@ def _public_key(certificate: bytes) -> bytes:
 
 
 def _content(der: bytes, at: int) -> tuple[int, int]:
-    """Where the content of the element at this place begins and ends."""
+    """Return where the content of the DER element at offset `at` begins and ends; `ValueError` when
+    it is cut off."""
     try:
         length, begin = der[at + 1], at + 2
     except IndexError:
@@ -194,10 +196,11 @@ def _show(context: ssl.SSLContext, cert: str, key: str) -> None:
 
 
 def client_context(ca: str | None = None) -> ssl.SSLContext:
-    """For connections to servers that authorities of this machine, or those in a file, have signed.
+    """Return a context for connections to servers with certificates of this machine's authorities,
+    or of those in the file `ca`.
 
-    The same on every Python: from 3.13 on the default refuses authorities whose certificate does
-    not say what its key is for, as that of many a company does not.
+    It behaves alike on every Python: from 3.13 on the default refuses authorities whose certificate
+    does not say what its key is for, as that of many a company does not.
     """
     context = ssl.create_default_context(cafile=ca)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

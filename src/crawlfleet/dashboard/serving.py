@@ -16,7 +16,7 @@ from crawlfleet.dashboard.files import INDEX, read_files
 
 BUILT: Final = Path(__file__).parent / "dist"
 NOT_PAGES: Final = ("/api", "/metrics", "/healthz", "/readyz")
-"""Who asks for these wants an answer of the API, also when there is none."""
+"""Paths of the API: a request below them never gets the dashboard's page, not even as a 404."""
 POLICY: Final = "; ".join(
     (
         "default-src 'none'",

@@ -87,7 +87,8 @@ async def open_sandbox(
 
 
 def _can_reach_proxy(offer: Isolation) -> bool:
-    """Whether a cell can be allowed the proxy and no other address; L0 does not restrict it."""
+    """Return whether a cell can be allowed the proxy and no other address. L0 restricts nothing, so
+    it can."""
     by_landlock = Layer.LANDLOCK in offer.layers and Layer.NET_NAMESPACE not in offer.layers
     return not by_landlock or landlock.restricts_ports()
 

@@ -54,13 +54,13 @@ def name_of(key: str, id: str, proc: Path = PROC) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Whether crawlfleet gave this name."""
+    """Return whether crawlfleet gave this name."""
     return name.startswith(f"{_PREFIX}.")
 
 
 def was_left(name: str, key: str, proc: Path = PROC) -> bool:
-    """Whether the thing with this name is a leftover: an earlier run of the node with this key made
-    it, or a process that is certainly dead."""
+    """Return whether the thing with this name is a leftover: an earlier run of the node with this
+    key made it, or a process that is certainly dead."""
     if not name.startswith(prefix_of(key)):
         return is_orphan(name, proc)
     owner = _read(name)
@@ -71,7 +71,7 @@ def was_left(name: str, key: str, proc: Path = PROC) -> bool:
 
 
 def is_orphan(name: str, proc: Path = PROC) -> bool:
-    """Whether the process that gave this name is certainly dead. It is `False` for a process of
+    """Return whether the process that gave this name is certainly dead: `False` for a process of
     another namespace or kernel, and for a name without a process."""
     owner = _read(name)
     return owner is not None and _lives(owner, proc) is False
@@ -83,7 +83,7 @@ def this_process(proc: Path = PROC) -> Owner | None:
 
 
 def _lives(owner: Owner, proc: Path) -> bool | None:
-    """Whether a process lives; `None` when this process cannot know."""
+    """Return whether a process lives; `None` when this process cannot know."""
     here = this_process(proc)
     if here is None or owner[:3] != here[:3]:
         return None

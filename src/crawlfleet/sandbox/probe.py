@@ -67,7 +67,8 @@ def try_all() -> Isolation:
 
 
 def runs_as_root(offer: Isolation) -> bool:
-    """Whether foreign code would have root's rights on this machine; then a worker refuses it."""
+    """Return whether foreign code would have root's rights on this machine; then a worker refuses
+    it."""
     return os.geteuid() == 0 and not {Layer.OTHER_USER, Layer.MOUNT_NAMESPACE} & {*offer.layers}
 
 

@@ -15,9 +15,9 @@ class Bind(msgspec.Struct, frozen=True, omit_defaults=True):
 
     path: str
     own: bool = False
-    """Whether the cell's user owns it inside, so that it can read files of root."""
+    """The cell's user owns the file inside, so that it can read files of root."""
     write: bool = False
-    """Whether the cell may change it."""
+    """The cell may change the file."""
 
 
 class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,11 +56,11 @@ class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     proxy_port: int = 0
     """The port of the agent's proxy; 0 when there is none."""
     waits: bool = False
-    """Whether the cell is prepared: its work begins after the message `GO`."""
+    """The cell is prepared: it begins its work after the message `GO`."""
 
 
 class CellStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a cell reports: once that it began or failed, and once how it ended."""
+    """A report of a cell: one that it began or failed, and one how it ended."""
 
     begun: int = 0
     """The process id of the supervisor on this machine."""

@@ -31,7 +31,7 @@ class BatchEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def copies(draft: dict[str, Any], count: int) -> Iterator[BatchEntry]:
-    """The same task several times; an idempotency key gets a number for each."""
+    """Yield the task `count` times; an idempotency key gets a number for each copy."""
     size = len(msgspec.json.encode(draft))
     for number in range(1, count + 1):
         yield BatchEntry(request=_numbered(draft, number), size=size)
@@ -100,7 +100,7 @@ def complain(reply: BatchReply) -> int:
 
 
 def draw(reply: BatchReply) -> RenderableType:
-    """How many were accepted, and which if they are few."""
+    """Draw the counts of the batch, and the accepted tasks if they are few."""
     accepted = [item for item in reply.items if item.id is not None]
     parts = [f"{len(accepted)} accepted"]
     if reply.deduplicated:

@@ -28,7 +28,7 @@ LEFT_OUT: Final = (
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".idea", ".vscode", "*.pyc", "*.pyo"),
     *(".DS_Store", ".env", ".env.*", "*.pem", "*.key"),
 )
-"""What is no code, or is nobody else's business."""
+"""Files that a bundle leaves out: they hold no code, or they are private."""
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -71,7 +71,7 @@ def packed(folder: Path, exclude: Sequence[str] = ()) -> bytes:
 
 
 def name_of(path: Path) -> str:
-    """What a bundle is called when nobody says: as its folder or file."""
+    """Return the default name of a bundle: that of its folder or file."""
     path = path.resolve()
     if path.suffix == ".whl":
         return path.name.partition("-")[0]

@@ -211,7 +211,7 @@ def draw_versions(found: Sequence[ConfigurationView]) -> Table:
 
 
 def draw_health(found: ClusterHealth) -> RenderableType:
-    """What is wrong, then the numbers."""
+    """Draw the problems of a cluster, then its numbers."""
     oldest = None if found.oldest_ready_s is None else span(found.oldest_ready_s)
     numbers = facts(
         [

@@ -1,4 +1,4 @@
-"""How the work of a crawl is shared, as tables."""
+"""Draws the distribution of a crawl's work as tables."""
 
 from collections.abc import Sequence
 from typing import Final

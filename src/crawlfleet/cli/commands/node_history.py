@@ -1,4 +1,4 @@
-"""How a node did over time, drawn as one line of small bars for each figure."""
+"""Draws the history of a node: one line of small bars for each figure."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""How schedules look to people."""
+"""Draws schedules, their firings and backfills."""
 
 from collections.abc import Sequence
 
@@ -72,7 +72,7 @@ def draw_schedule(schedule: ScheduleView) -> RenderableType:
 
 
 def draw_firings(firings: Sequence[FiringView]) -> Table:
-    """What became of due instants, one a line."""
+    """Draw the outcomes of due instants, one a line."""
     return table(
         ("due", "outcome", "started by", "late", "task or run", "stands for", "reason"),
         (
@@ -104,7 +104,7 @@ def draw_dues(found: DuePage) -> Table:
 
 
 def draw_backfill(reply: BackfillReply) -> RenderableType:
-    """What was started, and how many had been."""
+    """Draw the firings that a backfill started, and count those that had started before."""
     return Group(
         draw_firings(reply.items),
         cell(f"{len(reply.items)} now, {reply.already} had started something before"),

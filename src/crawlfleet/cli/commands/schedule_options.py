@@ -1,4 +1,4 @@
-"""What can be said about a schedule on the command line, and how it is named."""
+"""Options of the commands that make and name schedules."""
 
 from typing import Annotated, Final
 

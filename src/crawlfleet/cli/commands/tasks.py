@@ -190,7 +190,7 @@ def draw_task(
 
 
 def _verdict(task: TaskView) -> str:
-    """Whether its items are as expected; empty when nothing is, or nobody knows yet."""
+    """Return the quality verdict on the task's items; empty while there is none."""
     quality = task.result.get("quality") if isinstance(task.result, dict) else None
     return str(quality.get("verdict", "")) if isinstance(quality, dict) else ""
 

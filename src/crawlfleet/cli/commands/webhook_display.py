@@ -1,4 +1,4 @@
-"""How webhooks and deliveries look to people."""
+"""Draws webhooks and their deliveries."""
 
 from collections.abc import Sequence
 
@@ -107,7 +107,7 @@ def draw_delivery(delivery: DeliveryDetails) -> RenderableType:
 
 
 def draw_test(tried: WebhookTest) -> RenderableType:
-    """What a webhook made of a message."""
+    """Draw the result of a test message to a webhook."""
     return facts(
         [
             ("delivered", cell("yes", "green") if tried.delivered else cell("no", "red")),

@@ -58,7 +58,7 @@ async def task_types(
 
 
 def draw_session(found: SessionView) -> RenderableType:
-    """Who asks."""
+    """Draw the key of the caller: its name, role, projects and end."""
     projects = "all" if found.projects is None else ", ".join(found.projects)
     return facts(
         [

@@ -1,4 +1,4 @@
-"""How workflows and their runs look to people."""
+"""Draws workflows and their runs."""
 
 from collections.abc import Iterable, Sequence
 
@@ -143,13 +143,13 @@ def _after(step: RunStepView) -> list[str]:
 
 
 def told(run: RunView) -> str:
-    """How many steps are where: `3 completed, 1 running`."""
+    """Return the number of steps in each state, such as `3 completed, 1 running`."""
     parts = [f"{run.counts[name]} {name}" for name in ORDER if run.counts.get(name)]
     return ", ".join(parts) or str(run.steps)
 
 
 def draw_validation(found: Validation) -> RenderableType:
-    """Whether a document may run, and what is wrong with it."""
+    """Draw whether a document may run, and the problems in it."""
     if found.valid:
         return cell(f"valid: {found.steps} steps", "green")
     rows = ([cell(each.field), cell(each.message), cell(each.remedy)] for each in found.problems)

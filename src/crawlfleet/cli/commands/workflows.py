@@ -26,7 +26,7 @@ from crawlfleet.features.workflows.model import RunStatus
 from crawlfleet.features.workflows.views import LIVE, RunView
 
 LOOK_EVERY_S: Final = 2.0
-"""How often the live line is brought up to date."""
+"""Seconds between two updates of the live line."""
 
 Source = Annotated[
     str,

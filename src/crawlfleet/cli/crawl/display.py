@@ -1,4 +1,4 @@
-"""What one sees while `crawlfleet crawl` runs, and at its end."""
+"""The display of `crawlfleet crawl`: progress while it runs, and a summary at its end."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ REFRESH_S: Final = 0.5
 RATE_OVER_S: Final = 10.0
 FIRST_LINE_S: Final = 1.0
 LINE_EVERY_S: Final = 5.0
-"""Without a terminal the first line is written soon, and the others so often."""
+"""Seconds between two progress lines without a terminal; the first comes after `FIRST_LINE_S`."""
 BAR: Final = 32
 LEAST_BAR: Final = 8
 GAP: Final = "  "
@@ -44,11 +44,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     Outcome.TLS: "check that the site speaks https; else begin its address with http://",
     Outcome.UNWANTED: "only HTML and JSON are read",
 }
-"""For a crawl that got nothing at all."""
+"""Advice for a crawl that fetched nothing, by the outcome of its requests."""
 
 
 class Display:
-    """Live on a terminal, lines elsewhere, nothing when it is told to be quiet."""
+    """Shows a crawl: live on a terminal, as lines elsewhere, and not at all when quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -57,7 +57,7 @@ class Display:
         self._most: int | None = None
 
     def begin(self, parameters: CrawlParameters, *, resumed: bool, again: bool) -> None:
-        """Say what is going to happen."""
+        """Announce the crawl."""
         self._most = parameters.limits.max_pages
         if self._quiet:
             return
@@ -76,7 +76,7 @@ class Display:
             )
 
     def already_done(self, summary: "Summary", output: str, *, on_fleet: bool = False) -> None:
-        """The same crawl has been done before."""
+        """Say that this crawl has finished before, and which flags start another round."""
         revisit = "" if on_fleet else "--revisit looks what has changed since, "
         self.say(
             f"this crawl is finished: {summary.pages} pages, {output}; {revisit}--fresh begins anew"
@@ -89,8 +89,8 @@ class Display:
             yield
 
     async def _watch(self, look: Look, stop: asyncio.Event) -> None:
-        """Show how it goes, until cancelled. The crawl goes on if that fails, and people are
-        told."""
+        """Show the progress until cancelled. If the display fails, the crawl continues and a
+        message says so."""
         if self._quiet:
             return
         try:
@@ -113,7 +113,7 @@ class Display:
     def end(
         self, summary: "Summary", output: str, *, next: str = "the same command goes on from here"
     ) -> None:
-        """Say how it ended, and what can be done `next` where it is not finished."""
+        """Say how the crawl ended, and if it is not finished, what to do `next`."""
         if self._quiet:
             return
         again = f", {_put_back(summary.retries)}" if summary.retries else ""
@@ -227,7 +227,7 @@ def _title(summary: "Summary") -> Text:
 
 
 def print_explanation(explanation: "UrlAnswer") -> None:
-    """What became of a URL, line by line."""
+    """Print the record of a URL, one fact a line."""
     console = answer_console()
     console.print(Text(explanation.url, style="bold"))
     record = explanation.record

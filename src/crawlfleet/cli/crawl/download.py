@@ -1,7 +1,7 @@
-"""What a crawl on a fleet has found, fetched into the files that `-o` names.
+"""Downloads the output of a crawl on a fleet into the files that `-o` names.
 
-A download goes to a draft, which outlives this process: the next one goes on after what has come.
-Only a whole one is packed, if the file is to be, and put in its place in one step.
+A download goes to a draft, which outlives this process: the next run continues it. Only a complete
+draft is compressed, if the file is to be, and moved to its place in one step.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from crawlfleet.client import Client
 
 PATIENCE_S: Final = 60.0
-"""A master that sends nothing for so long ends a download."""
+"""Seconds without data from the master after which a download fails."""
 PAUSE_S: Final = 1.0
 UNIT_BYTES: Final = 1_000_000
-"""Of lines that are packed together."""
+"""Bytes of lines that are compressed together."""
 READ_BYTES: Final = 1 << 20
 
 Tell = Callable[[int], None]
@@ -34,7 +34,7 @@ class Download:
     """Fetches the output of one crawl that has ended."""
 
     def __init__(self, fleet: "Client", crawl: CrawlView, state: CrawlState, *, tell: Tell) -> None:
-        """`tell` hears how many bytes of a file have come."""
+        """Make a download; it calls `tell` with the number of bytes of a file that have arrived."""
         self._fleet = fleet
         self._crawl = crawl
         self._state = state
@@ -42,7 +42,7 @@ class Download:
         self._tell = tell
 
     async def put_all(self, outputs: Sequence[OutputFile]) -> dict[Path, int]:
-        """Make the files; how many bytes each has."""
+        """Write the files and return the size of each in bytes."""
         sizes = {}
         # A file that is not packed takes the draft with it.
         for output in sorted(outputs, key=lambda each: each.spec.compress is None):
@@ -78,7 +78,7 @@ class Download:
             raise Conflict(f"of {self._crawl.task_id} there is {told}, and no {format}")
 
     async def _fetched(self, format: str) -> Path:
-        """The whole output in a format, in a draft."""
+        """Download the whole output in a format to a draft, and return its path."""
         draft = self._drafts / f"{self._stamp()}.{format}"
         loop = asyncio.get_running_loop()
         heard_at = loop.time()
@@ -102,7 +102,8 @@ class Download:
             await asyncio.sleep(PAUSE_S)
 
     def _stamp(self) -> str:
-        """Of exactly this output: a draft of another one is of no use."""
+        """Return a name for drafts of exactly this output: a draft of another output is never
+        continued."""
         crawl, kept = self._crawl, self._crawl.output
         assert kept is not None
         facts = (crawl.task_id, str(crawl.finished_at), str(kept.items), str(kept.bytes))

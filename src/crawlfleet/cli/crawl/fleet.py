@@ -48,28 +48,28 @@ ENDED_EARLY: Final = 3
 NOTHING_FETCHED: Final = 4
 ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
 MOMENT_S: Final = 0.5
-"""A master hears of the start of an execution up to so much later."""
+"""Seconds by which a master may record the start of an execution too late."""
 LAST_FIGURES_S: Final = 5.0
-"""The last figures of a crawl travel apart from its end."""
+"""Seconds to wait for the last figures of a crawl, which arrive separately from its end."""
 EXPLAIN_EVERY: Final = 5
-"""Of the looks at a crawl that does not run yet."""
+"""A crawl that does not run yet is explained again after this many polls."""
 BARREN: Final = "no page could be fetched"
 SLOWEST: Final = 10
 
 
 class CrawlOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command is to do."""
+    """The crawl that the command is to run on a fleet."""
 
     parameters: CrawlParameters
     outputs: tuple[OutputFile, ...]
     fresh: bool = False
     cancels: bool = False
-    """Whether an interrupt ends the crawl, and not only the watching."""
+    """An interrupt cancels the crawl; otherwise the command only stops watching it."""
     project: str | None = None
 
 
 def check(order: CrawlOrder) -> None:
-    """Raise `InvalidRequest` with what is wrong, before anything is sent."""
+    """Raise `InvalidRequest` that names the problem, before anything is sent."""
     _, plan = checked(order.parameters)
     for output in order.outputs:
         if output.path is None:
@@ -97,7 +97,8 @@ def request_of(order: CrawlOrder) -> dict[str, Any]:
 
 
 def key_of(request: Mapping[str, Any]) -> str:
-    """What a crawl is found again by: the same for the same command."""
+    """Return the idempotency key of a crawl: alike for the same command, so that it finds its crawl
+    again."""
     asked = msgspec.json.encode(request, order="sorted")
     return f"crawl-{hashlib.sha256(asked).hexdigest()[:32]}"
 
@@ -119,8 +120,8 @@ class FleetCrawl:
         self._has_warned = False
 
     async def run(self) -> tuple[int, Summary | None]:
-        """Until it has ended and its files are made, or somebody interrupts: the exit code, and
-        how it ended."""
+        """Run until the crawl has ended and its files are written, or a stop signal arrives. Return
+        the exit code and the summary; `None` in its place unless the crawl completed."""
         stop = asyncio.Event()
         with on_stop_signal(stop.set):
             return await self._run_until(stop)
@@ -149,7 +150,8 @@ class FleetCrawl:
         return self._sight
 
     async def _whole(self) -> Summary | None:
-        """How it ended, with its files made; `None` when it did not complete."""
+        """Run the crawl, write its files and return its summary; `None` when it did not
+        complete."""
         await self._hand_over()
         crawl = await self._followed()
         self._has_ended = True
@@ -168,7 +170,7 @@ class FleetCrawl:
     # Handing it over.
 
     async def _hand_over(self) -> None:
-        """Find the crawl that was begun before, or begin one."""
+        """Find the crawl that an earlier run submitted, or submit one."""
         request = request_of(self._order)
         key = key_of(request)
         sent = self._state.sent
@@ -205,7 +207,7 @@ class FleetCrawl:
             return None
 
     async def _take_up(self, crawl: CrawlView) -> None:
-        """Go on with a crawl that was begun before: one that came to nothing is tried again."""
+        """Continue a crawl that was submitted before; retry it when it did not complete."""
         if crawl.state == "completed" and crawl.finished_at is not None:
             ago = span((datetime.now(UTC) - crawl.finished_at).total_seconds())
             self._display.say(f"{crawl.task_id} has done this crawl {ago} ago; --fresh crawls anew")
@@ -245,7 +247,7 @@ class FleetCrawl:
             self._display.warn(EmptyFields(figures.empty_fields, figures.pages))
 
     async def _remark(self, crawl: CrawlView) -> str:
-        """What keeps a crawl from running."""
+        """Return the reason why a crawl does not run; empty while it runs."""
         if crawl.state == "paused":
             return f"paused; `crawlfleet crawls resume {self._id}` lets it go on"
         if crawl.state == "processing":
@@ -253,7 +255,8 @@ class FleetCrawl:
         return (await self._fleet.explain(self._id)).summary
 
     async def _with_last_figures(self, crawl: CrawlView) -> CrawlView:
-        """They may come a moment after the end; without them what was told last has to do."""
+        """Return the crawl with its final figures, which may arrive shortly after its end; after
+        `LAST_FIGURES_S` with the last known ones."""
         deadline = asyncio.get_running_loop().time() + LAST_FIGURES_S
         while crawl.figures is None or not crawl.figures.is_final:
             if asyncio.get_running_loop().time() > deadline:
@@ -272,7 +275,8 @@ class FleetCrawl:
     # The end.
 
     async def _leave(self, whole: "asyncio.Task[Any]") -> None:
-        """Somebody has interrupted: say what becomes of the crawl."""
+        """Stop after an interrupt: cancel the crawl if the order says so, and say whether it
+        continues."""
         whole.cancel()
         await asyncio.wait([whole])
         if not self._id:
@@ -324,7 +328,8 @@ async def complain(fleet: Client, task_id: str) -> int:
 def summary_of(
     crawl: CrawlView, parameters: CrawlParameters, files: dict[str, Mapping[str, Any]]
 ) -> Summary:
-    """How a crawl that completed has ended, in the words of one that ran here."""
+    """Return the summary of a completed crawl on a fleet, in the form of one that ran on this
+    machine."""
     figures = crawl.figures or CrawlFigures()
     most, most_s = parameters.limits.max_pages, parameters.limits.max_seconds
     waiting = figures.waiting + figures.in_flight
@@ -365,7 +370,7 @@ def _remedies(outcomes: Mapping[str, int]) -> list[str]:
 
 
 def _differing(asked: Any, usual: Any) -> dict[str, Any]:
-    """What of a struct is not as usual, section by section."""
+    """Return the values of a struct that differ from the defaults, section by section."""
     return {
         name: _differing(value, usual[name])
         if isinstance(value, dict) and isinstance(usual[name], dict) and usual[name]
@@ -399,7 +404,7 @@ def crawl_on_fleet(
 
 
 def explain_on_fleet(access: Access, state: CrawlState, url: str) -> None:
-    """Say what became of a URL in the crawl that the same command began."""
+    """Print the record of a URL in the crawl that the same command submitted."""
     sent = state.sent
     if sent is None or not sent.task_id:
         raise ConfigError(

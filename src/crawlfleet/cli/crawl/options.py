@@ -77,7 +77,8 @@ def parameters_of(
 
 
 def _address(url: str) -> str:
-    """People leave out the scheme; what runs on their own machine seldom has a certificate."""
+    """Add the scheme that people leave out: `http` for an address on this machine, which seldom has
+    a certificate, else `https`."""
     if "://" in url:
         return url
     host = url.partition("/")[0].rpartition(":")[0] or url.partition("/")[0]

@@ -1,4 +1,4 @@
-"""Where `crawlfleet crawl` puts what it finds: the files and tables that `-o` names."""
+"""Outputs of `crawlfleet crawl`: the files and tables that `-o` names."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,16 +20,16 @@ TABLES: Final = "sqlite:///shop.db?table=items or postgresql://user@host/db?tabl
 
 
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them."""
+    """One output of a crawl: a file or a table."""
 
     spec: SinkSpec
-    """With its format, and with paths that do not depend on where one stands."""
+    """The sink, with its format; its paths are absolute."""
     path: Path | None
-    """Of a file that belongs to the crawl alone; `None` for a table, which may be shared."""
+    """Path of a file that only this crawl writes; `None` for a table, which may be shared."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """What an argument of `-o` names; raises `InvalidRequest` with what to write instead."""
+        """Parse an argument of `-o`; raises `InvalidRequest` that says what to write instead."""
         scheme, separator, rest = text.partition("://")
         if text == "-" or not text.strip():
             raise _wrong(text, "is no place that can be gone on with", f"name {KINDS}")
@@ -63,7 +63,7 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """For people: without what may be a secret."""
+        """Name of the output for messages, without possible secrets."""
         return str(self.path) if self.path else name_of(self.spec)
 
 
@@ -78,7 +78,7 @@ def outputs_of(texts: Sequence[str]) -> tuple[OutputFile, ...]:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file is one that a master keeps beside its store."""
+    """Return whether a file is one that a master keeps beside its store."""
     if path.name == PAUSES_NAME:
         return (path.parent / STORE_NAME).exists()
     kept = (each for each in path.parents if each.name == OUTPUT_NAME)

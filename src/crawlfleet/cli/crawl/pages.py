@@ -20,7 +20,7 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome, Urls
 
 MOST_BYTES: Final = 50_000_000
-"""Of one page."""
+"""Maximum size of one page."""
 TIMEOUT_S: Final = 60.0
 _WEB: Final = ("http://", "https://")
 _READ: Final = (
@@ -42,10 +42,10 @@ class KeptPage(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     kind: str
-    """Its content type; empty when nobody said."""
+    """Content type of the page; empty when its source named none."""
     body: bytes
     charset: str
-    """That of the page as it came."""
+    """Charset of the page as it was received."""
 
 
 def find_pages(
@@ -106,7 +106,7 @@ def _archived(file: IO[bytes], name: str) -> Iterator[KeptPage]:
 
 
 async def _fetch(url: str, allow_private: bool) -> KeptPage:
-    """One request, with redirects; whatever its status, an answer is a page."""
+    """Fetch one page and follow its redirects; a response of any status is a page."""
     limits = Limits(max_body_bytes=MOST_BYTES, total_s=TIMEOUT_S)
     canonical = Canonicaliser(Urls(keep_tracking=True, sort_query=False, drop_session_ids=False))
     async with Fetcher(limits=limits, fetching=Fetching(), allow_private=allow_private) as fetcher:

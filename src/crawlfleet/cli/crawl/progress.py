@@ -1,4 +1,4 @@
-"""What can be seen of a crawl from outside at one moment, wherever it runs."""
+"""The progress of a crawl at one moment, in this process or on a fleet."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +15,7 @@ SLOW_HOSTS: Final = 3
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a crawl has got."""
+    """The progress of a crawl: its counts, its slow hosts and its problems."""
 
     pages: int = 0
     known: int = 0
@@ -25,16 +25,16 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     slowest: tuple[tuple[str, float], ...] = ()
     """Hosts, and the mean seconds of their answers."""
     pause: str = ""
-    """Which host is left alone, and why."""
+    """Host whose requests are paused, and why; empty when none is."""
     remark: str = ""
-    """What else people ought to know now."""
+    """Message for people about the present state; empty when there is none."""
 
 
 Look = Callable[[], Awaitable[Sight]]
 
 
 def sight_of(progress: "CrawlProgress") -> Sight:
-    """Of a crawl in this process."""
+    """Return the progress of a crawl in this process."""
     counts, figures = progress.counts, progress.figures
     pause = ""
     if figures.pauses and time.time() <= figures.pauses[-1].until:
@@ -51,7 +51,7 @@ def sight_of(progress: "CrawlProgress") -> Sight:
 
 
 def sight_from_afar(figures: CrawlFigures | None, *, remark: str = "") -> Sight:
-    """Of a crawl on a fleet, by what its nodes have told."""
+    """Return the progress of a crawl on a fleet, from the last figures of its nodes."""
     if figures is None:
         return Sight(remark=remark)
     resting = [host for host in figures.hosts if (host.rests_until or 0.0) > figures.at]
@@ -69,6 +69,6 @@ def sight_from_afar(figures: CrawlFigures | None, *, remark: str = "") -> Sight:
 
 
 def slowest_in(figures: CrawlFigures, limit: int) -> tuple[tuple[str, float], ...]:
-    """The hosts whose answers take longest on average, in seconds."""
+    """Return the hosts with the slowest responses, and their mean response time in seconds."""
     means = [(each.host, each.latency_ms / 1000) for each in figures.hosts if each.latency_ms]
     return tuple(sorted(means, key=lambda pair: -pair[1])[:limit])

@@ -1,11 +1,11 @@
-"""What `crawlfleet crawl` keeps between its runs, apart from the output: one folder a crawl.
+"""The state that `crawlfleet crawl` keeps between its runs: one folder for each crawl.
 
-It lies with the user's other program state, not beside the output, so that a finished crawl leaves
-exactly what was named. Which folder follows from where the output goes.
+The folder lies with the user's other program state, not beside the output, so that a finished crawl
+leaves exactly the files that `-o` names. The outputs determine the folder.
 
-A later round (`--revisit`) writes what has changed into the folder, too. Only when it has finished
-are the files put together anew and each put in its place in one step, so that whoever reads one
-has a whole one, of this round or of the one before.
+A later round (`--revisit`) writes its changes into the folder, too. Only when the round has
+finished are the files put together anew, and each is moved to its place in one step. A reader thus
+always sees a complete file, of this round or of the one before.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from crawlfleet.private_file import hold, write_private
 
 FOLDER: Final = "crawlfleet/crawls"
 KEPT_FRONTIER_BYTES: Final = 512_000_000
-"""Of a finished crawl."""
+"""The frontier of a finished crawl is deleted when it is larger than this."""
 MANNERS: Final = ("connect_s", "first_byte_s", "idle_s", "total_s", "max_seconds")
 """Limits that change how a crawl goes, not what it is."""
 
@@ -36,27 +36,27 @@ class SubmittedCrawl(msgspec.Struct, frozen=True, kw_only=True):
     """A crawl that was handed to a fleet."""
 
     key: str
-    """With which it was submitted: to submit it again makes no second one."""
+    """Idempotency key of the crawl: to submit it again starts no second crawl."""
     task_id: str = ""
-    """Once the fleet has answered."""
+    """Task of the crawl; empty until the fleet has answered."""
 
 
 class _Notes(msgspec.Struct, kw_only=True):
-    """What is written down about a crawl."""
+    """The saved record of a crawl, in `crawl.json`."""
 
     outputs: tuple[str, ...]
     identity: str
     round: int = 1
     summary: Summary | None = None
-    """Once the round has finished."""
+    """Summary of the last round; `None` until that has finished."""
     publishing: bool = False
-    """Whether its files are being put in their places."""
+    """The files of a finished round are being moved to their places."""
     sizes: dict[str, int] = {}
-    """Of the files, as the last finished round left them."""
+    """Sizes of the files after the last finished round, in bytes."""
     sent: SubmittedCrawl | None = None
-    """Where it runs on a fleet."""
+    """The crawl on a fleet; `None` for one in this process."""
     replacing: bool = False
-    """Whether files that were there before may be replaced."""
+    """The crawl may replace files that were there before."""
 
 
 class CrawlState:
@@ -93,11 +93,11 @@ class CrawlState:
 
     @property
     def index(self) -> Path:
-        """Where this round notes which page each item is from."""
+        """File that maps the items of this round to their pages."""
         return self._folder / f"pages-{self.round}.idx"
 
     def sinks(self) -> tuple[SinkSpec, ...]:
-        """Where this round writes to."""
+        """Return the sinks of this round."""
         if self.round == 1:
             return tuple(output.spec for output in self._outputs)
         self._changes.mkdir(exist_ok=True)
@@ -110,13 +110,14 @@ class CrawlState:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Only one process crawls into a place."""
+        """Hold the lock of these outputs: only one process crawls into them."""
         busy = f"a crawl into {self.name} is running already; wait for it, or stop it"
         with hold(self._folder.with_name(f"{self._folder.name}.lock"), busy=busy):
             yield
 
     def finished(self) -> Summary | None:
-        """How the same crawl ended, if it did and its output is still there as it was."""
+        """Return the summary of an earlier run of the same crawl; `None` when it did not finish, or
+        its output has changed since."""
         notes = self._read()
         if notes is None or notes.summary is None:
             return None
@@ -158,19 +159,19 @@ class CrawlState:
 
     @property
     def sent(self) -> SubmittedCrawl | None:
-        """The crawl of a fleet that is waited for, or was the last time."""
+        """The crawl on a fleet that the last run submitted."""
         notes = self._read()
         return None if notes is None else notes.sent
 
     def send(self, sent: SubmittedCrawl) -> None:
-        """Write down what was, or is about to be, handed to a fleet."""
+        """Record the crawl that was, or is about to be, submitted to a fleet."""
         notes = self._read()
         assert notes is not None
         notes.sent = sent
         self._write(notes)
 
     def place(self, draft: Path, path: Path) -> None:
-        """Put a whole file in its place; raises `ConfigError` when another one is there that this
+        """Move a complete file to its place; raises `ConfigError` when a file is there that this
         crawl does not know."""
         notes = self._read()
         assert notes is not None
@@ -183,7 +184,7 @@ class CrawlState:
 
     @property
     def drafts(self) -> Path:
-        """Where output is put together before it is put in its place."""
+        """Folder for output that is not complete yet."""
         folder = self._folder / "drafts"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
@@ -198,9 +199,8 @@ class CrawlState:
             )
 
     def end(self, summary: Summary) -> Summary:
-        """Put the output of a round that has finished in its place, and remember how it ended,
-        for --why and --revisit where each URL ended unless that is much; the summary with what
-        there is now."""
+        """Move the output of a finished round to its place, save the summary, and return it with
+        the present output. The frontier is kept for `--why` and `--revisit`, unless it is large."""
         if not summary.finished:
             return summary
         notes = self._read()
@@ -237,7 +237,7 @@ class CrawlState:
         return self._folder / f"round-{self.round}"
 
     def _changed(self, output: OutputFile) -> Path:
-        """What this round has found of an output."""
+        """Return the file with the changes of this round to an output."""
         assert output.path is not None
         return self._changes / f"{self._outputs.index(output)}-{output.path.name}"
 
@@ -272,7 +272,7 @@ class CrawlState:
                 )
 
     def _renewed(self, summary: Summary) -> Summary:
-        """Put all files together anew; the summary with what there is then."""
+        """Write all files anew, and return the summary with their present sizes."""
         items = self._renew()
         output = dict(summary.output)
         for each in self._outputs:
@@ -349,7 +349,8 @@ class CrawlState:
 
 
 def identity_of(parameters: CrawlParameters) -> str:
-    """What makes two crawls the same one: all but their manners and their speed."""
+    """Return the hash that identifies a crawl: of all parameters but politeness, fetching, workers
+    and time limits."""
     limits = msgspec.structs.asdict(parameters.limits)
     usual = msgspec.structs.asdict(type(parameters.limits)())
     same = msgspec.structs.replace(
@@ -370,7 +371,7 @@ def _taken(path: Path) -> ConfigError:
 
 
 def _move(file: Path, place: Path) -> None:
-    """In one step, also from one disk to another."""
+    """Move a file in one step, also from one disk to another."""
     try:
         file.replace(place)
     except OSError:

@@ -25,7 +25,7 @@ SHOWN: Final = 10
 """Items that people are shown of each kind."""
 LONGEST: Final = 60
 LINE_EVERY_S: Final = 5.0
-"""Without a terminal progress is a line, so often."""
+"""Seconds between two progress lines without a terminal."""
 
 Named = list[str] | None
 
@@ -122,7 +122,7 @@ def extract(
 
 
 class _Survey:
-    """What the selectors caught on all pages together."""
+    """Everything that the selectors matched, over all pages."""
 
     def __init__(self, extractor: "Extractor", output: CommandOutput) -> None:
         self._extractor = extractor
@@ -180,14 +180,14 @@ class _Survey:
             self._found.append([cell(found.kind), nofollow, cell(target)])
 
     def told(self) -> str:
-        """How much was found so far, on how many pages."""
+        """Return the number of items or links so far, and of their pages."""
         total = self._links or sum(self._kinds.values())
         what = ("link" if self._links else "item") + ("" if total == 1 else "s")
         pages = "1 page" if self._pages == 1 else f"{self._pages} pages"
         return f"{total} {what} of {pages}"
 
     def show(self, written_to: Path | None) -> None:
-        """Tell people what was caught."""
+        """Show the result."""
         if self._output.json:
             return
         self._output.show(None, self._draw)
@@ -213,7 +213,7 @@ class _Survey:
 
 
 class _Wanted(NamedTuple):
-    """What is taken out of each page, as in the parameters of a crawl."""
+    """The fields to extract from each page, as in the parameters of a crawl."""
 
     selectors: dict[str, Any]
     item: str | None
@@ -223,7 +223,7 @@ class _Wanted(NamedTuple):
 def _wanted(
     selectors: Path | None, item: str | None, css: Named, xpath: Named, path: Named
 ) -> _Wanted:
-    """What the file says, and what the flags say."""
+    """Merge the selectors of the file and of the flags."""
     written: dict[str, Any] = {}
     infers = False
     if selectors is not None:
@@ -254,7 +254,7 @@ def _wanted(
 
 @contextmanager
 def _lines(output: Path | None, as_json: bool) -> Iterator[IO[bytes] | None]:
-    """Where JSON lines go, if anywhere."""
+    """Yield the stream for JSON lines; `None` when none are written."""
     if output is not None and str(output) != STANDARD_INPUT:
         with output.open("wb") as out:
             yield out
@@ -267,8 +267,8 @@ def _lines(output: Path | None, as_json: bool) -> Iterator[IO[bytes] | None]:
 
 @contextmanager
 def _progress(told: Callable[[], str], *, shown: bool) -> Iterator[Callable[[], None]]:
-    """Show what is `told` while this is entered: live on a terminal, else in a line now and then.
-    What it gives is to be called after each page."""
+    """Show the text of `told` while this is entered: live on a terminal, else as a line now and
+    then. The caller calls the yielded function after each page."""
     console, now, due = message_console(), told(), time.monotonic() + LINE_EVERY_S
     is_live = shown and console.is_terminal
 

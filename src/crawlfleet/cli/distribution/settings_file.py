@@ -23,7 +23,7 @@ UNWATCHED: Final = {
     "health.disk_free_mb": 0.0,
     "health.error_rate_limit": 1.0,
 }
-"""Without monitoring no node is taken for unhealthy by what it measures."""
+"""Settings that turn monitoring off: no measurement makes a node unhealthy."""
 
 
 class DistributionFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

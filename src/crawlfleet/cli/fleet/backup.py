@@ -31,13 +31,13 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     where: str
-    """The place of it, by the settings of this command."""
+    """The place of this part, by the settings of this command."""
     without_it: str
-    """What happens on a restored store that does not have it."""
+    """Effect on a restored store that lacks this part."""
 
 
 class BackupView(msgspec.Struct, frozen=True, kw_only=True):
-    """What was saved or restored."""
+    """The result of a backup or a restore."""
 
     file: str
     store: str
@@ -45,7 +45,7 @@ class BackupView(msgspec.Struct, frozen=True, kw_only=True):
     made_at: float
     rows: dict[str, int]
     not_in_it: tuple[LeftOut, ...]
-    """What else there is of a fleet, and has to be copied."""
+    """Other parts of the fleet, which have to be copied separately."""
 
 
 def register(app: typer.Typer) -> None:
@@ -118,7 +118,7 @@ def restore(
 
 
 def left_out(settings: Settings) -> tuple[LeftOut, ...]:
-    """What a fleet with these settings keeps beside its store."""
+    """Return the parts of a fleet with these settings that are not in its store."""
     data, output = config.data_dir(settings), config.output_dir(settings)
     frontiers = str(output / config.FRONTIERS_NAME)
     if settings.frontier:

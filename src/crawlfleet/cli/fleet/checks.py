@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine; each check says what it saw and what to do."""
+"""Checks by `doctor` of this machine; each says what it found and what to do."""
 
 import os
 import platform
@@ -57,17 +57,17 @@ def ok(name: str, message: str) -> DoctorCheck:
 
 
 def warning(name: str, message: str, remedy: str) -> DoctorCheck:
-    """It works, but not as well as it could."""
+    """Return a check with the verdict that the fleet works, but not as well as it could."""
     return DoctorCheck(name=name, verdict=DoctorVerdict.WARNING, message=message, remedy=remedy)
 
 
 def problem(name: str, message: str, remedy: str) -> DoctorCheck:
-    """It will not work like this."""
+    """Return a check with the verdict that the fleet will not work like this."""
     return DoctorCheck(name=name, verdict=DoctorVerdict.PROBLEM, message=message, remedy=remedy)
 
 
 def machine() -> Iterator[DoctorCheck]:
-    """What holds for every fleet on this machine."""
+    """Check this machine for any fleet on it."""
     yield python()
     yield from packages()
     yield event_loop()
@@ -84,7 +84,7 @@ def python() -> DoctorCheck:
 
 
 def packages() -> Iterator[DoctorCheck]:
-    """Whether every installed plug-in can be imported."""
+    """Check that every installed plug-in can be imported."""
     for group in GROUPS:
         name = f"plug-ins: {group.rpartition('.')[2]}"
         try:
@@ -102,7 +102,7 @@ def event_loop() -> DoctorCheck:
 
 
 def sandbox() -> DoctorCheck:
-    """How well foreign code can be held here; each layer is tried."""
+    """Check which sandbox layers work here; each is tried."""
     from crawlfleet.sandbox import probe
 
     try:
@@ -156,7 +156,8 @@ def sqlite() -> DoctorCheck:
 
 
 def clock(store: Path | None) -> DoctorCheck:
-    """Whether the clock runs in the present, and not behind what was written earlier."""
+    """Check that the clock is neither before this program's release nor before the store's last
+    write."""
     now = time.time()
     shown = time.strftime("%Y-%m-%d %H:%M:%S %Z")
     remedy = "set the clock, and let NTP keep it"
@@ -168,7 +169,7 @@ def clock(store: Path | None) -> DoctorCheck:
 
 
 def folder(path: Path) -> Iterator[DoctorCheck]:
-    """Whether the data folder can be written to, how fast, and how much fits in."""
+    """Check that the data folder is writable, and its free space and speed."""
     nearest = next(parent for parent in (path, *path.parents) if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         remedy = "choose another with --data or data_dir, or change its owner"
@@ -189,7 +190,7 @@ def _space(path: Path) -> DoctorCheck:
 
 
 def _durability(path: Path) -> DoctorCheck:
-    """How long a write takes that survives a power cut: the floor under every commit."""
+    """Measure a write that survives a power cut: no commit is faster."""
     with tempfile.TemporaryFile(dir=path) as file:
         begun = time.perf_counter()
         file.write(b"\0" * 4096)
@@ -203,7 +204,8 @@ def _durability(path: Path) -> DoctorCheck:
 
 
 def port(host: str, number: int) -> DoctorCheck:
-    """Whether a master could listen where the settings say. Only asked when none runs."""
+    """Check that a master can listen on the port of the settings. Called only when no master
+    runs."""
     name = f"port {number}"
     if trouble := taken(host, number):
         remedy = f"{trouble.remedy}; if it is a fleet, give --url and --key"
@@ -212,7 +214,7 @@ def port(host: str, number: int) -> DoctorCheck:
 
 
 def store(file: Path) -> DoctorCheck:
-    """Whether the store's file is a sound database; changes nothing."""
+    """Check that the store's file is a sound database; changes nothing."""
     if not file.exists():
         return ok("store", f"{file} (will be made)")
     try:
@@ -225,6 +227,6 @@ def store(file: Path) -> DoctorCheck:
 
 
 def configured(loaded: config.Loaded) -> DoctorCheck:
-    """Where the settings came from."""
+    """Report which settings are not defaults, and their origins."""
     changed = [f"{n} from {o}" for n, o in loaded.origins.items() if o != config.DEFAULT]
     return ok("settings", ", ".join(changed) or "all are defaults")

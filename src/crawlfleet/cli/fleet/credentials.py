@@ -30,7 +30,7 @@ def preset(variable: str) -> str | None:
 
 
 def kept_secret(file: Path) -> str | None:
-    """What is kept in a file, if it is there."""
+    """Return the secret in a file; `None` without the file."""
     try:
         return _long_enough(file.read_text().strip(), str(file))
     except FileNotFoundError:

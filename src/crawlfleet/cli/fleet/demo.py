@@ -63,7 +63,7 @@ class Demo:
         return f"; the crawl has {progress.done:g} pages" if progress else ""
 
     def _show(self, crawl: TaskView) -> None:
-        """What the crawl brought."""
+        """Show the products that the crawl found."""
         if not crawl.result or not crawl.result["success"]:
             return
         products, metrics = crawl.result["data"]["products"], crawl.result["metrics"]

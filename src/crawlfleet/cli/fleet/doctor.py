@@ -48,7 +48,7 @@ SIGNS: Final = {
 
 UNUSABLE: Final = "store_unusable"
 MOST_CONCERNS: Final = 5
-"""Of what needs attention are shown."""
+"""Maximum number of concerns that `doctor` shows."""
 
 
 def register(app: typer.Typer) -> None:
@@ -124,7 +124,7 @@ def _examine(access: Access, file: Path | None) -> Iterator[DoctorCheck]:
 
 
 def _room_for_a_master(settings: Settings, store: Path | None) -> Iterator[DoctorCheck]:
-    """Whether one could be started here."""
+    """Check whether a master can start on this machine."""
     if settings.server.port:
         yield checks.port(settings.server.host, settings.server.port)
     if store is None:
@@ -145,7 +145,7 @@ def _embedded_store(settings: Settings) -> Path | None:
 
 
 def _fleet(access: Access) -> list[DoctorCheck]:
-    """What can be seen of a running fleet."""
+    """Check the fleet that is running."""
     try:
         connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
     except MasterUnreachable:
@@ -183,7 +183,7 @@ async def _ask(connection: SavedConnection) -> list[DoctorCheck]:
 
 
 def _attention(concerns: Sequence[Concern]) -> Iterator[DoctorCheck]:
-    """What ought to be looked at, but for what is only good to know."""
+    """Report the fleet's concerns, without those of low severity."""
     pressing = [each for each in concerns if each.severity != LOW]
     for each in pressing[:MOST_CONCERNS]:
         yield warning("attention", each.message, each.remedy)

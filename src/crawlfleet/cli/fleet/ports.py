@@ -1,4 +1,4 @@
-"""Whose a port is that was wanted, and what to do about it."""
+"""Explains why a port cannot be listened on: the process that has it, and what to do."""
 
 import errno
 import socket
@@ -56,7 +56,7 @@ def _next_free(host: str, port: int) -> int | None:
 
 
 def _listener(port: int) -> str:
-    """Who listens on a port, as far as this user may know."""
+    """Describe the process that listens on a port, as far as this user may see it."""
     try:
         found = [
             each.pid

@@ -25,7 +25,7 @@ LOGS: Final = "logs"
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reset took away."""
+    """The result of a reset."""
 
     data_dir: str
     removed: list[str]
@@ -82,7 +82,7 @@ def store_file(settings: Settings) -> Path:
 
 
 def lock_of(store: Path) -> Path:
-    """What a master holds while it has the store open."""
+    """Return the file that a master locks while it has the store open."""
     return store.with_name(f"{store.name}.lock")
 
 

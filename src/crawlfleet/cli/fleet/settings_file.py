@@ -27,7 +27,7 @@ def grouped() -> Iterator[tuple[str, str, list[config.Setting]]]:
 
 
 def _titles(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """What each group of settings is about, by its dotted name."""
+    """Yield each group of settings: its dotted name and its description."""
     for field in msgspec.structs.fields(cls):
         if isinstance(field.default, msgspec.Struct):
             kind = type(field.default)

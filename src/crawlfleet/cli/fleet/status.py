@@ -50,7 +50,7 @@ async def attention(desk: CommandContext) -> None:
 
 
 def draw_attention(found: Sequence[Concern]) -> RenderableType:
-    """What is wrong, one thing a line."""
+    """Draw the concerns of the fleet, one a line."""
     if not found:
         return cell("nothing needs attention")
     return table(

@@ -125,7 +125,7 @@ class Launcher:
         return "crawlfleet open" + ("" if self._folder == usual else f" --data {self._folder}")
 
     async def _attend(self, client: Client) -> int:
-        """Show what happens until told to stop; without a terminal a demo ends by itself."""
+        """Show the fleet until a stop is requested; without a terminal a demo ends by itself."""
         terminal = sys.stdout.isatty()
         watched = alongside(LiveTable(client).run(), name="table") if terminal else nullcontext()
         async with watched:
@@ -152,7 +152,7 @@ class Launcher:
                 stop.cancel()
 
     def _code_of(self, demo: asyncio.Task[int]) -> int:
-        """What the demo ended with; its trouble is told at once."""
+        """Return the exit code of the demo, and report its error if it failed."""
         try:
             return demo.result()
         except CrawlfleetError as error:
@@ -244,7 +244,7 @@ class Launcher:
             await asyncio.sleep(0.05)
 
     async def _end(self, keepers: list[asyncio.Task[None]]) -> None:
-        """Workers first, so that they can give back what they hold; then the master."""
+        """End the workers first, so that they can return their tasks; then the master."""
         self._stop.set()
         workers = [name for name in self._processes if name != "master"]
         await self._terminate(workers)

@@ -1,1 +1,1 @@
-"""What all commands share: the program, connections, output, errors."""
+"""Shared by all commands: the program, connections, output and errors."""

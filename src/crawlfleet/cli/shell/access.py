@@ -1,4 +1,4 @@
-"""What the flags of a command say about the way to its master."""
+"""The flags of a command that say how to reach its master."""
 
 from pathlib import Path
 

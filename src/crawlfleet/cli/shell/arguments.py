@@ -1,4 +1,4 @@
-"""What people type, into values: `key=value`, JSON, `@file` and `-`."""
+"""Parses arguments into values: `key=value`, JSON, `@file` and `-`."""
 
 import re
 import sys
@@ -45,7 +45,7 @@ ExpectationSource = Annotated[
 
 
 def parse_expectations(source: str | None) -> dict[str, Any] | None:
-    """What `--expect` says."""
+    """Parse the argument of `--expect`; `None` when it is not given."""
     if source is None or not source.startswith("@"):
         return None if source is None else parse_object(source, "--expect")
     from crawlfleet.cli.shell.workflow_file import read_yaml  # dear, and few need it

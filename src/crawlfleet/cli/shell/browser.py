@@ -7,7 +7,7 @@ import webbrowser
 
 
 def has_desktop() -> bool:
-    """Whether a browser could show itself to whoever runs this."""
+    """Return whether this user has a desktop that can show a browser."""
     if sys.platform == "darwin":
         return "SSH_CONNECTION" not in os.environ
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

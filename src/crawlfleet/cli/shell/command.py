@@ -1,4 +1,4 @@
-"""What all commands have in common: examples in their help, and the way to a master.
+"""Adds commands to the program: with examples in their help, and a connection to a master.
 
 A command that talks to a master is an async function whose first argument is a `CommandContext`;
 the flags `--url --key --data --json` are added here, once for all.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AT_ONCE = 32
-"""How many requests of one command are under way at the same time."""
+"""Maximum number of concurrent requests of one command."""
 
 DataFolder = Annotated[
     Path | None,
@@ -63,7 +63,7 @@ CertificateKey = Annotated[
 
 
 class CommandContext:
-    """Where a command works: the fleet that it talks to, and the way it answers."""
+    """The context of a command: the client of its fleet, and its output."""
 
     def __init__(self, fleet: "Client", output: CommandOutput) -> None:
         self.fleet = fleet
@@ -128,14 +128,14 @@ async def for_each(things: Iterable[T], work: Callable[[T], Awaitable[None]]) ->
 
 
 async def at_desk(act: Act, access: Access, output: CommandOutput, given: dict[str, Any]) -> None:
-    """Carry out a command with a client of the master that is meant."""
+    """Run a command with a client of the master that the flags name."""
     async with reach(access) as fleet:
         await act(CommandContext(fleet, output), **given)
 
 
 def reach(access: Access) -> "Client":
-    """A client of the master that is meant, to be entered. It has no patience: people at a
-    terminal want to hear at once that nobody answers."""
+    """Return a client of the master that the flags name, to be entered. It does not retry: people
+    at a terminal want to know at once that no master answers."""
     with loading():
         from crawlfleet.cli.shell.connection import find_connection
         from crawlfleet.client import Client

@@ -1,7 +1,7 @@
-"""How a command finds the master: flags, then the environment, then what a running fleet left.
+"""Finds the master of a command: flags, then the environment, then the file of a running fleet.
 
-`up` and `master` leave `connection.json` in their data folder while they run. Its key is sent to
-no other address than its own.
+`up` and `master` leave `connection.json` in their data folder while they run. Its key is sent to no
+other address than its own.
 """
 
 import contextlib
@@ -24,17 +24,18 @@ FILE_NAME: Final = "connection.json"
 
 
 class SavedConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a master answers and which key it takes; `pid` is 0 when it is not known."""
+    """A master's address and the key for it; `pid` is 0 when the process is not known."""
 
     url: str
     key: str
     pid: int = 0
     trust: Trust = Trust()
-    """Whose certificate is believed there."""
+    """The certificates that the command trusts at this address."""
 
 
 def way_to_own(settings: Settings, *, port: int, key: str) -> SavedConnection:
-    """How this process, or one that it starts, is reached as a master from this machine."""
+    """Return the connection from this machine to the master of this process, or of one that it
+    starts."""
     server, worker = settings.server, settings.worker
     pin = pin_of(server.tls_cert) if server.tls_cert else ""
     return SavedConnection(
@@ -66,7 +67,8 @@ def write_connection(folder: Path, connection: SavedConnection) -> None:
 
 
 def read_connection(folder: Path) -> SavedConnection | None:
-    """What a master left in its data folder; `None` when there is nothing."""
+    """Read the connection file of a master in its data folder; `None` when there is none. Raises
+    `ConfigError` when it cannot be read."""
     file = folder / FILE_NAME
     try:
         return msgspec.json.decode(file.read_bytes(), type=SavedConnection)
@@ -79,7 +81,7 @@ def read_connection(folder: Path) -> SavedConnection | None:
 
 
 def remove_connection(folder: Path) -> None:
-    """The master is gone. May be called twice."""
+    """Remove the connection file of a master that has ended. May be called twice."""
     with contextlib.suppress(OSError):
         (folder / FILE_NAME).unlink(missing_ok=True)
 
@@ -120,7 +122,7 @@ def _trust(access: Access, environ: Mapping[str, str]) -> Trust:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process with this number exists."""
+    """Return whether a process with this number exists."""
     if pid <= 0:
         return False
     try:

@@ -1,7 +1,6 @@
-"""What people see when a command fails: what happened, what to do, and an exit code for scripts.
+"""Reports of failed commands: what happened, what to do, and an exit code for scripts.
 
-0 done · 1 refused or failed · 2 used wrongly · 3 no master answers, or
-none can do its work now.
+0 done · 1 refused or failed · 2 used wrongly · 3 no master answers, or none can do its work now.
 """
 
 import errno
@@ -70,7 +69,7 @@ _LISTS: Final = {
 DEFECT: Final = "this is a defect; run it again as `crawlfleet --debug …` to see where"
 
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
-"""Whether the command that runs was given `--json`, so that a program reads what is told."""
+"""True when the command has `--json`, so that a program reads its messages."""
 _debug: ContextVar[bool] = ContextVar("debug", default=False)
 
 
@@ -121,12 +120,12 @@ class Program(TyperGroup):
 
 
 def is_debugging() -> bool:
-    """Whether the command that runs was given `--debug`, so that tracebacks are wanted."""
+    """Return whether the command has `--debug`, so that tracebacks are shown."""
     return _debug.get()
 
 
 def _remedy_of_fault(error: Exception) -> str:
-    """What to do about something that no code of ours expected."""
+    """Return the advice for an exception that no code of crawlfleet expected."""
     match _kind_of_fault(error):
         case "disk_full":
             return "make room on the disk of the data folder, or give another folder"
@@ -178,7 +177,7 @@ def say_display_lost(error: Exception, what: str) -> None:
 
 
 def exit_code(error: CrawlfleetError) -> int:
-    """What a script is told."""
+    """Return the exit code of the command for an error."""
     return UNREACHABLE if isinstance(error, MasterUnreachable) else FAILED
 
 
@@ -190,6 +189,7 @@ def _remedy(error: CrawlfleetError) -> str:
 
 
 def _kind(error: CrawlfleetError) -> str:
-    """Its name as programs write names; of one that is private, the name of what it is."""
+    """Return the error's name for programs, in snake case; for a private class that of its public
+    base."""
     name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -1,8 +1,8 @@
-"""How commands answer: JSON for programs, tables for people.
+"""Output of commands: JSON for programs, tables for people.
 
-On a terminal a table fits its width and states have colours. Elsewhere there are no colours and
-no limit to the width, so that `grep`, `cut` and `awk` see whole ids. Texts that come from a fleet
-are never taken for markup, and cannot steer the terminal.
+On a terminal a table fits its width and states have colours. Elsewhere there are no colours and no
+limit to the width, so that `grep`, `cut` and `awk` see whole ids. Texts that come from a fleet are
+never taken for markup, and cannot steer the terminal.
 """
 
 import sys
@@ -82,14 +82,14 @@ _SPANS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 
 class CommandOutput:
-    """Shows what a command found out, in the form that was asked for."""
+    """Shows the result of a command as JSON or as tables."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
         self._console = answer_console()
 
     def show(self, document: Any, draw: Callable[[], RenderableType]) -> None:
-        """Write the document as JSON, or what `draw` makes of it."""
+        """Write the document as JSON, or else the table that `draw` makes."""
         if self.json:
             encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
             typer.echo(encoded.decode())
@@ -111,7 +111,7 @@ class CommandOutput:
 
 
 def answer_console() -> Console:
-    """Where answers for people go."""
+    """Return the console for answers to people; `ConfigError` without a standard output."""
     if sys.stdout is None:
         raise ConfigError(
             "there is no standard output to answer to; where it is not wanted, send it to /dev/null"
@@ -120,7 +120,7 @@ def answer_console() -> Console:
 
 
 def message_console() -> Console:
-    """Where errors, remarks and progress go."""
+    """Return the console for errors, remarks and progress."""
     return _console(sys.stderr is not None and sys.stderr.isatty(), stderr=True)
 
 
@@ -192,7 +192,7 @@ def moment(at: datetime | None) -> Text:
 
 
 def since(at: datetime | None) -> Text:
-    """How long ago something was."""
+    """Return the time since an instant."""
     if at is None:
         return cell(None)
     return Text(span((datetime.now(UTC) - at).total_seconds()))

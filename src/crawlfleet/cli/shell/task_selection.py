@@ -45,7 +45,7 @@ def chosen(
 
 
 def as_query(filter: Mapping[str, Any]) -> dict[str, Any]:
-    """The same filter for a query string."""
+    """Return the filter as parameters of a query string."""
     query = {name: str(value) for name, value in filter.items() if isinstance(value, str)}
     if "status" in filter:
         query["status"] = ",".join(filter["status"])

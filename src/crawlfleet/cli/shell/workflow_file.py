@@ -51,7 +51,8 @@ _Strict.add_constructor(
 
 
 def read_yaml(source: str) -> Any:
-    """What a file of YAML or JSON holds, or standard input (`-`)."""
+    """Parse a file of YAML or JSON, or standard input (`-`). Raises `BadParameter` when it cannot
+    be read."""
     try:
         text = sys.stdin.read() if source == STANDARD_INPUT else Path(source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -75,19 +75,20 @@ class LocalCell:
         self._clearing: asyncio.Task[None] | None = None
         self._is_killed = False
         self.uid: int | None = None
-        """The user that it becomes; `None` keeps the user of the agent."""
+        """The user that the cell runs as; `None` keeps the user of the agent."""
         self.pipes: tuple[int, ...] = ()
-        """The agent's ends of its stdin, stdout and stderr, until `connect`."""
+        """The agent's ends of the cell's stdin, stdout and stderr, until `connect`."""
         self.proxy_socket: socket.socket | None = None
-        """The listening socket of its proxy. `clear` closes it, also before anything listens."""
+        """The listening socket of the cell's proxy. `clear` closes it, also before anything
+        listens."""
         self.group: Cgroup | None = None
-        """Its control group; `None` without one."""
+        """The cell's control group; `None` without one."""
         self.has_left_group = False
-        """Whether the control group outlived `clear`: a process in it cannot end yet."""
+        """The control group outlived `clear`: a process in it cannot end yet."""
         self.proxy: EgressProxy | None = None
-        """The proxy by which it reaches the network; `None` without network."""
+        """The proxy by which the cell reaches the network; `None` without network."""
         self.shares_folders = False
-        """Whether it writes to folders that other cells see."""
+        """The cell writes to folders that other cells see."""
         self.is_made_ahead = False
         self.cleanups: list[Cleanup] = []
         """Called by `clear` when all processes have ended, the last one first."""
@@ -109,7 +110,7 @@ class LocalCell:
 
     @property
     def is_over(self) -> bool:
-        """Whether the cell has ended or was killed."""
+        """True once the cell has ended or was killed."""
         return self._gone.is_set()
 
     def send(self, message: bytes) -> None:

@@ -43,7 +43,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 def is_pid_one() -> bool:
-    """Whether this process is already PID 1 of a namespace."""
+    """Return whether this process is already PID 1 of a namespace."""
     return os.getpid() == 1
 
 
@@ -135,7 +135,7 @@ def drop_root(spec: CellSpec) -> None:
 
 
 def _is_root(spec: CellSpec) -> bool:
-    """Whether this process has the rights of the machine's root."""
+    """Return whether this process has the rights of the machine's root."""
     return spec.uid is not None
 
 

@@ -26,7 +26,8 @@ class ForkServer:
     """Starts the fork server when it is first needed, and again after it has died."""
 
     def __init__(self, variables: Mapping[str, str], *, is_pid_one: bool = False) -> None:
-        """With `is_pid_one` each cell is forked into a new PID namespace; only root can do that."""
+        """Start no process yet. When `is_pid_one`, each cell is forked into a new PID namespace;
+        only root can do that."""
         self._pid_one = "pid-one" if is_pid_one else "-"
         self._variables = {"PATH": os.defpath, "LANG": "C.UTF-8", **variables}
         self._process: subprocess.Popen[bytes] | None = None

@@ -91,7 +91,7 @@ def without_hidden(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[str]
 
 
 def is_in(path: str, folder: str) -> bool:
-    """Whether the path is that folder, or below it."""
+    """Return whether the path is that folder, or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

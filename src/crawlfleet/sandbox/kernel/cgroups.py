@@ -264,7 +264,7 @@ class CgroupsV2:
         return home
 
     def _is_own(self, pid: int) -> bool:
-        """Whether a process is the agent, or descends from it."""
+        """Return whether a process is the agent, or descends from it."""
         while pid > 1 and pid != self._agent:
             # The name may hold anything, parentheses too; the parent follows the last one.
             after = _read(self._proc / str(pid) / "stat").rpartition(")")[2].split()
@@ -336,7 +336,7 @@ def _leftovers(tops: list[Path], key: str, proc: Path) -> Iterator[Cgroup]:
 
 
 def _is_own_users(folder: Path) -> bool:
-    """Whether this user made the folder: other users can create such names too."""
+    """Return whether this user made the folder: other users can create such names too."""
     try:
         return folder.stat().st_uid == os.geteuid()
     except OSError:

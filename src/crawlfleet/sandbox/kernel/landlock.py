@@ -26,7 +26,7 @@ _VERSION_OF_SCOPES: Final = 6
 
 
 def restricts_ports() -> bool:
-    """Whether Landlock of this kernel can restrict TCP ports."""
+    """Return whether Landlock of this kernel can restrict TCP ports."""
     return version() >= _VERSION_OF_PORTS
 
 

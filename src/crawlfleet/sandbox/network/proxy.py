@@ -28,7 +28,7 @@ HEAD_WAIT_S: Final = 30.0
 CHUNK_BYTES: Final = 1 << 16
 CONNECT_S: Final = 20.0
 LINGER_S: Final = 60.0
-"""How long an answer may pause after the cell has closed its half."""
+"""Seconds that a response may pause after the cell has closed its half of the connection."""
 BURST_S: Final = 0.1
 """The part of a second whose bytes may pass in one burst."""
 BITS_OF_A_MEGABIT: Final = 1e6
@@ -50,8 +50,8 @@ class EgressCheck(Protocol):
     def __call__(
         self, host: str, rules: Egress, *, reached_port: int | None = None, is_own: bool = False
     ) -> str | None:
-        """With a `reached_port` the host is the address to connect to. `is_own` says that it
-        belongs to this machine."""
+        """Check a host name, or with `reached_port` the address to connect to. `is_own` says that
+        the address belongs to this machine."""
 
 
 class RateLimit:
@@ -86,7 +86,7 @@ class _Upstream(asyncio.StreamReaderProtocol):
         self.transport = transport
 
     def is_own(self) -> bool:
-        """Whether the server is this machine: then both ends have the same address."""
+        """Return whether the server is this machine: then both ends have the same address."""
         assert self.transport is not None
         ours, theirs = map(self.transport.get_extra_info, ("sockname", "peername"))
         return bool(ours and theirs and ours[0] == theirs[0])
@@ -99,7 +99,7 @@ class _Upstream(asyncio.StreamReaderProtocol):
 
 
 class _FlowEnd(Enum):
-    """How a flow of bytes ended."""
+    """The way in which a flow of bytes ended."""
 
     OVER = auto()
     BROKEN = auto()
@@ -134,8 +134,8 @@ class EgressProxy:
         password: str = "",
         dialler: Dialler | None = None,
     ) -> None:
-        """With a `password` the proxy answers only requests that carry it; it is needed where other
-        processes can reach the port."""
+        """Make a proxy. With a `password` it answers only requests that carry it; set one where
+        other processes can reach the port."""
         self._rules = rules
         self._check_egress = check_egress
         self._credentials = base64.b64encode(f"cell:{password}".encode()) if password else b""
