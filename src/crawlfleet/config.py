@@ -29,7 +29,7 @@ LOCKS_NAME: Final = "locks.db"
 FRONTIERS_NAME: Final = "frontiers"
 """The folder of crawls' frontiers, beside their output."""
 BUNDLES_NAME: Final = "bundles"
-"""The folder of the code that people hand over, beside them."""
+"""The folder of submitted bundles of code, beside the frontiers."""
 CODE_NAME: Final = "code"
 SINKS_NAME: Final = "sinks"
 SECRETS_KEY_NAME: Final = "secrets.key"
@@ -52,8 +52,8 @@ NOT_SETTINGS: Final = frozenset(
         "CRAWLFLEET_SOAK",
     }
 )
-"""Variables with our prefix that other parts read: addresses, secrets, how to build and how long to
-test."""
+"""Variables with the prefix of crawlfleet that are no settings: addresses, secrets, options of the
+build and of soak tests."""
 _FLAGS: Final = {
     "data_dir": "--data",
     "worker.tls_ca": "--ca",
@@ -65,7 +65,7 @@ FOREIGN_PREFIXES: Final = ("CRAWLFLEET_TEST_", "CRAWLFLEET_TASK_")
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that can be set."""
+    """A setting: its name, type, default and description."""
 
     name: str
     """Dotted, such as `server.port`."""
@@ -98,7 +98,7 @@ class _Given(msgspec.Struct, frozen=True):
 
 
 def _walk(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting | str]:
-    """All settings below a struct; the name of a group comes before what is in it."""
+    """Yield all settings below a struct; the name of a group comes before its settings."""
     for field in msgspec.structs.fields(cls):
         name = prefix + field.name
         if isinstance(field.default, msgspec.Struct):
@@ -134,9 +134,10 @@ def load(
     cwd: Path,
     home: Path,
 ) -> Loaded:
-    """Settings from all sources. Folders come out absolute; a flag that is `None` is not set.
+    """Load the settings from all sources. Folders come out absolute; a flag that is `None` is not
+    set.
 
-    `file` is the one asked for with `--config`. Raises `ConfigError` that names all that is wrong.
+    `file` is the argument of `--config`. Raises `ConfigError` that names all problems.
     """
     problems: list[str] = []
     path = _find_file(file, environ, cwd, home)
@@ -193,14 +194,14 @@ def code_dir(settings: Settings) -> Path:
 
 
 def sinks_dir(settings: Settings) -> Path:
-    """Below where sinks of tasks write their files on a node."""
+    """Return the folder of a node below which sinks of tasks write their files."""
     given = settings.worker.sinks_dir
     return Path(os.path.normpath(given or data_dir(settings).absolute() / SINKS_NAME))
 
 
 def sinks_dir_problem(settings: Settings) -> str:
-    """Why tasks may not write there: it has, or lies among, what crawlfleet keeps for itself.
-    Nothing where they may."""
+    """Return why tasks may not write in `worker.sinks_dir`: it contains, or lies in, a folder of
+    crawlfleet. Empty when they may."""
     if not settings.worker.sinks_dir:
         return ""
     folder = sinks_dir(settings)
@@ -217,7 +218,7 @@ def sinks_dir_problem(settings: Settings) -> str:
 
 
 def store_url(settings: Settings) -> str:
-    """The URL of the store: the one that was set, or a SQLite file in the data folder."""
+    """Return the URL of the store: the setting, or a SQLite file in the data folder."""
     return settings.store or f"sqlite:///{data_dir(settings) / STORE_NAME}"
 
 
@@ -326,7 +327,7 @@ def _from_flags(flags: Mapping[str, Any], problems: list[str]) -> dict[str, _Giv
 
 
 def _convert(setting: Setting, entry: _Given) -> Any:
-    """The value as the setting's type; raises `ValueError` that says what was expected."""
+    """Convert the value to the setting's type; raises `ValueError` that names the expected one."""
     value = entry.value
     if entry.textual and isinstance(value, str) and _is_composite(setting):
         try:

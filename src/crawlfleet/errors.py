@@ -11,7 +11,7 @@ import msgspec
 
 
 class FieldProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing wrong with one field of a request, and what to do about it."""
+    """A problem with one field of a request, and its remedy."""
 
     field: str
     message: str
@@ -36,7 +36,7 @@ class InvalidRequest(CrawlfleetError):
 
 
 class NotFound(CrawlfleetError):
-    """The thing that was named does not exist (any more)."""
+    """The named thing does not exist (any more)."""
 
     def __init__(self, kind: str, id: str) -> None:
         self.kind, self.id = kind, id
@@ -48,7 +48,7 @@ class Conflict(CrawlfleetError):
 
 
 class PreconditionFailed(CrawlfleetError):
-    """The thing is not in the version any more that the caller based the request on."""
+    """The thing has changed since the version on which the caller based the request."""
 
 
 class Refused(CrawlfleetError):
@@ -108,26 +108,26 @@ class OutputUnavailable(CrawlfleetError):
 
 
 class RunEnded(OutputUnavailable):
-    """Another process ended this run of output: the part of it that counts is settled, and no more
-    can be added."""
+    """A run of output was ended elsewhere, as when its frontier was restored: the part of it that
+    counts is settled, and no more can be added."""
 
     retryable = False
 
 
 class LocksUnavailable(CrawlfleetError):
-    """The lock server did not answer; the outcome may be unknown."""
+    """The service that keeps the locks did not answer; the outcome may be unknown."""
 
     retryable = True
 
 
 class LockBusy(CrawlfleetError):
-    """Another process held the lock for longer than the caller would wait."""
+    """Another holder kept the lock for longer than the caller would wait."""
 
     retryable = True
 
 
 class LockLost(CrawlfleetError):
-    """The lock may have been lost; another process may now use the thing that it guards."""
+    """The lock may have been lost; another holder may now use the thing that it guards."""
 
     retryable = True
 

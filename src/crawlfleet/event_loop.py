@@ -18,7 +18,7 @@ Report = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]
 
 
 class ReportingTask(asyncio.Task[Any]):
-    """A task whose error is kept until somebody reads it, also when it is cancelled after it has
+    """A task whose error is kept until it is read, even when the task is cancelled after it
     failed."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ def make_task(
     work: Coroutine[Any, Any, T] | Generator[Any, None, T],
     **options: Any,
 ) -> asyncio.Future[T]:
-    """A task factory, as loops take it."""
+    """Make a `ReportingTask`; a task factory for event loops."""
     return ReportingTask(work, loop=loop, **options)
 
 
@@ -57,8 +57,8 @@ def run(work: Coroutine[Any, Any, T], *, fast: bool = False, report: Report | No
 
 
 def report_failure(task: asyncio.Task[Any]) -> None:
-    """Report the error of a task that has ended, as a callback of one that is kept for long and
-    awaited by nobody: else it would be reported when the task is forgotten."""
+    """Report the error of an ended task; a done callback for long-lived tasks that are never
+    awaited. Without it the error would be reported when the task is garbage-collected."""
     if not task.cancelled() and (error := task.exception()) is not None:
         told = f"{task.get_name()} failed in the background"
         task.get_loop().call_exception_handler({"message": told, "exception": error, "task": task})

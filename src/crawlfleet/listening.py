@@ -26,7 +26,8 @@ def url_of(host: str, port: int, *, tls: bool, anywhere: str) -> str:
 
 
 def complete_url(url: str) -> str:
-    """`host:port` is short for `http://host:port`; several masters are parted by commas."""
+    """Return the URL in full: `host:port` is short for `http://host:port`. Several masters are
+    separated by commas."""
     return ",".join(
         (each if "://" in each else f"http://{each}").rstrip("/")
         for each in map(str.strip, url.split(","))
@@ -35,7 +36,8 @@ def complete_url(url: str) -> str:
 
 
 def check_exposure(server: ServerSettings) -> None:
-    """Raise `ConfigError` if keys and results would travel in the clear, and nobody said so."""
+    """Raise `ConfigError` if keys and results would travel unencrypted, unless `plain_http` permits
+    it."""
     if server.tls_cert or server.plain_http or _is_loopback(server.host):
         return
     raise ConfigError(
@@ -64,7 +66,7 @@ def certificate_of(server: ServerSettings) -> ServerCertificate | None:
 
 @contextlib.contextmanager
 def renewing(certificate: ServerCertificate | None) -> Iterator[None]:
-    """Read the certificate again when its files change, and when SIGHUP says so."""
+    """Read the certificate again when its files change and on SIGHUP, until the block ends."""
     if certificate is None:
         yield
         return
@@ -85,7 +87,7 @@ def address_of(server: ServerSettings, port: int) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; raises `CrawlfleetError` when it cannot be had."""
+    """Return a listening socket; raises `CrawlfleetError` when the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -25,20 +25,17 @@ _remembered: dict[str, dict[str, EntryPoint]] = {}
 
 
 def names(group: str) -> tuple[str, ...]:
-    """The names offered in a group, sorted; imports nothing.
-
-    Raises `PluginError` when two packages offer different things under one name.
-    """
+    """Return the names offered in a group, sorted; imports nothing."""
     return tuple(sorted(_offers(group)))
 
 
 def load(group: str) -> dict[str, Any]:
-    """Every part of a group by its name. Raises `PluginError` for the first broken one."""
+    """Load every part of a group, by name. Raises `PluginError` for the first broken one."""
     return {name: _load(group, offer) for name, offer in sorted(_offers(group).items())}
 
 
 def load_one(group: str, name: str) -> Any:
-    """One part of a group; imports no other. Raises `PluginError` when there is none."""
+    """Load one part of a group and import no other. Raises `PluginError` when there is none."""
     offers = _offers(group)
     if name not in offers:
         known = ", ".join(sorted(offers)) or "none"
@@ -50,15 +47,15 @@ def load_one(group: str, name: str) -> Any:
 
 
 def remember(group: str) -> None:
-    """Look what is offered in a group once and for all, for this process and its forks: looking
-    means reading a file of each installed package."""
+    """Cache the offers of a group for this process and its forks: a lookup reads a file of each
+    installed package."""
     with contextlib.suppress(PluginError):  # whoever wants something will be told
         _remembered[group] = _offers(group)
 
 
 @contextlib.contextmanager
 def remembering(*groups: str) -> Iterator[None]:
-    """Look once what is offered in these groups, for as long as it is entered."""
+    """Cache the offers of these groups until the block ends."""
     found = entry_points()
     before = {**_remembered}
     for group in groups:
@@ -111,7 +108,7 @@ def _origin(offer: EntryPoint) -> str:
 
 
 def _extra_with(offer: EntryPoint, module: str) -> str:
-    """The extra of the offering package that installs a module; empty if none does."""
+    """Return the extra of the offering package that installs a module; empty if none does."""
     for line in (offer.dist.requires if offer.dist else None) or ():
         need, _, marker = line.partition(";")
         name = re.match(r"[\w.-]+", need.strip())

@@ -13,12 +13,13 @@ class InUse(ConfigError):
 
 
 def keep_private() -> None:
-    """Make what this process writes from now on for its owner's eyes only."""
+    """Make files that this process writes from now on readable by their owner only."""
     os.umask(0o077)
 
 
 def private_folder(folder: Path) -> Path:
-    """The folder, made if need be; what this process writes from now on is its owner's only."""
+    """Return the folder, made if missing. Files that this process writes from now on are readable
+    by their owner only."""
     keep_private()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -11,17 +11,18 @@ from collections.abc import Callable
 from typing import Final
 
 STEP_S: Final = 1.0
-"""A clock that differs by more than this between two readings was set."""
+"""The machine's clock was set when its distance from `awake` changes by more than this between two
+readings."""
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def awake() -> float:
-    """Seconds on a clock that nobody sets, and that goes on while the machine sleeps."""
+    """Return seconds of a clock that is never set, and that goes on while the machine sleeps."""
     return time.clock_gettime(_CLOCK)
 
 
 class SteadyClock:
-    """Call it for seconds since the epoch. May be asked by any thread."""
+    """A clock to call for the seconds since the epoch, from any thread."""
 
     def __init__(
         self,

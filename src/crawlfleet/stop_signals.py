@@ -18,7 +18,7 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def on_stop_signal(
     stop: Callable[[], object], *, of: tuple[signal.Signals, ...] = STOP_SIGNALS
 ) -> Iterator[None]:
-    """Call `stop` whenever this process is asked to end, by one of these signals."""
+    """Call `stop` on each of these signals, until the block ends."""
     loop = asyncio.get_running_loop()
     heard = [each for each in of if each is signal.SIGTERM or not _is_ignored(each)]
     for each in heard:

@@ -47,7 +47,7 @@ _SECRET_WORDS: Final = frozenset(
 _OPEN_NAMES: Final = frozenset({"idempotency_key", "dedup_key", "host_key"})
 _URL_CREDENTIALS: Final = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
 _QUIET: Final = ("alembic", "aiohttp.access", "asyncio", "sqlalchemy", "uvicorn.access")
-"""Libraries that tell too much; their warnings are shown, the rest only at level `debug`."""
+"""Libraries that log too much; their warnings are shown, the rest only at level `debug`."""
 _LEVELS: Final = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -81,14 +81,14 @@ class ConsoleLine(msgspec.Struct, frozen=True):
 
 
 class BoundLogger:
-    """Says what happened, with fields. A level that is switched off costs one comparison."""
+    """Writes log lines with fields. A disabled level costs one comparison."""
 
     def __init__(self, component: Component, **bound: Any) -> None:
         self._component = component
         self._bound = bound
 
     def bind(self, **fields: Any) -> "BoundLogger":
-        """A voice that adds these fields to all that it says."""
+        """Return a logger that adds these fields to every line."""
         return BoundLogger(self._component, **{**self._bound, **fields})
 
     def debug(self, message: str, /, **fields: Any) -> None:
@@ -155,7 +155,7 @@ def _without_credentials(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Nothing that moves the cursor or recolours the terminal, whoever wrote it."""
+    """Escape characters that would move the cursor or recolour the terminal."""
     return text if text.isprintable() else "".join(map(_printable_char, text))
 
 
@@ -294,7 +294,7 @@ def configure(
 ) -> None:
     """Begin to write logs to `stream` (standard error), and as JSON to `file`; may be repeated.
 
-    A file belongs to one process. `component` is the one that libraries' lines are counted to.
+    A file belongs to one process. Lines of libraries are attributed to `component`.
     """
     global _running, _level
     shutdown()
@@ -344,7 +344,7 @@ def _apply_level(level: str) -> None:
 
 
 def shutdown() -> None:
-    """Write what waits, and stop writing. May be called twice."""
+    """Write the waiting lines, and stop writing. May be called twice."""
     global _running
     if _running is None:
         return

@@ -105,7 +105,7 @@ def open_frontier_server(settings: Settings) -> FrontierServer | None:
 
 
 async def discard_rows(specs: Sequence[SinkSpec], *, frontier: Path) -> None:
-    """Remove from their tables what a crawl with that frontier wrote there."""
+    """Remove the rows that a crawl with this frontier wrote to the tables of its sinks."""
     receipts = await asyncio.to_thread(stored_receipts, frontier)
     for spec in specs:
         if spec.format == "table" and (receipt := receipts.get(name_of(spec))) is not None:

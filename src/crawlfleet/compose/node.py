@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 async def run_worker(
     settings: Settings, *, master_url: str | None, join_token: str, identity: Path
 ) -> AgentEnd:
-    """Be a node of a master until drained, or asked to end by a signal.
+    """Run a worker node of a master until it is drained or a stop signal arrives.
 
-    `master_url` may name several masters, parted by commas; without one they are looked for on the
-    local network. A node that has joined before needs no `join_token`.
+    `master_url` may name several masters, separated by commas; without one the node looks for
+    masters on the local network. A node that has joined before needs no `join_token`.
     """
     from crawlfleet.client.http.transport import Transport
     from crawlfleet.client.node_link import HttpControlLink

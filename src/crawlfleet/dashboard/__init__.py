@@ -1,4 +1,4 @@
-"""The dashboard: a page that was built ahead, and what serves it. Its sources are in /dashboard."""
+"""The dashboard: a prebuilt page, and its server. Its sources are in /dashboard."""
 
 from crawlfleet.dashboard.serving import Dashboard
 

@@ -1,4 +1,4 @@
-"""The built files in memory: what each is, how long browsers may keep it, and its packed forms."""
+"""The built files in memory: their types, cache times and compressed forms."""
 
 import asyncio
 import gzip
@@ -52,7 +52,7 @@ class File:
         self._forms = {"": content}
 
     async def packed(self, accepted: str) -> Packed:
-        """The smallest form that a browser takes; made when it is first asked for."""
+        """Return the smallest encoding that the browser accepts, compressed on first use."""
         takes = {each.partition(";")[0].strip() for each in accepted.lower().split(",")}
         encoding = ""
         if self._packs:
@@ -70,7 +70,7 @@ def _pack(content: bytes, encoding: str) -> bytes:
 
 
 def read_files(folder: Path) -> Iterator[tuple[str, File]]:
-    """All files of a build by their names, which are paths within it."""
+    """Yield all files of a build by their names, which are paths within it."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix in TYPES:
             name = path.relative_to(folder).as_posix()

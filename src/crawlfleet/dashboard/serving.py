@@ -54,7 +54,7 @@ class Dashboard:
         self._files = dict(read_files(folder))
 
     async def __call__(self, request: Request) -> Response | None:
-        """The file that was asked for, or the page; `None` where it is the API's to answer."""
+        """Return the requested file, or the page; `None` when the API is to answer."""
         path = request.scope["path"]
         if request.method not in {"GET", "HEAD"} or path.startswith(NOT_PAGES):
             return None

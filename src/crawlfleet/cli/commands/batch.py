@@ -18,12 +18,12 @@ from crawlfleet.views.tasks import BatchItem, BatchReply
 
 PORTION: Final = 10_000
 PORTION_BYTES: Final = 8_000_000
-"""Half of what a master takes at once by default."""
+"""Half of the limit that a master has by default."""
 SHOWN: Final = 20
 
 
 class BatchEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One task to be submitted, or why it cannot be."""
+    """A task to submit, or the reason why it cannot be."""
 
     request: dict[str, Any]
     size: int
@@ -38,7 +38,8 @@ def copies(draft: dict[str, Any], count: int) -> Iterator[BatchEntry]:
 
 
 def read_lines(lines: Iterable[bytes], draft: dict[str, Any]) -> Iterator[BatchEntry]:
-    """A task for each line that is not empty; what a line does not say, `draft` does."""
+    """Yield a task for each line that is not empty; `draft` supplies the fields that a line
+    omits."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -87,7 +88,7 @@ def portions(entries: Iterable[BatchEntry]) -> Iterator[list[BatchEntry]]:
 
 
 def complain(reply: BatchReply) -> int:
-    """Say on standard error what was refused; the number of tasks that were."""
+    """Report the rejected tasks on standard error, and return their number."""
     refused = [
         (number, item.error) for number, item in enumerate(reply.items, start=1) if item.error
     ]

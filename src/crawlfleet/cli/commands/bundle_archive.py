@@ -47,7 +47,7 @@ def archive_of(path: Path, exclude: Sequence[str] = ()) -> bytes:
 
 
 def packed(folder: Path, exclude: Sequence[str] = ()) -> bytes:
-    """A folder as a zip archive, without what is left out."""
+    """Pack a folder as a zip archive, without the files that `LEFT_OUT` and `exclude` match."""
     content = io.BytesIO()
     size = count = 0
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

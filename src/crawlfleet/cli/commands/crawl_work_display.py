@@ -24,7 +24,7 @@ _WORDS: Final = {
 
 
 def draw_work(work: CrawlWork) -> RenderableType:
-    """All of it."""
+    """Draw the distribution of a crawl's work."""
     parts: list[RenderableType] = [heading("Shards"), _shards(work.shards), heading("Partitions")]
     parts.append(_partitions(work.partitions) if work.partitions else _why(work.frontier))
     if work.hosts:

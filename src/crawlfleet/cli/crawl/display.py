@@ -48,7 +48,7 @@ REMEDIES: Final[Mapping[str, str]] = {
 
 
 class Display:
-    """Shows a crawl: live on a terminal, as lines elsewhere, and not at all when quiet."""
+    """Shows a crawl: live on a terminal, as lines elsewhere, and not at all when `quiet`."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -151,7 +151,7 @@ class Display:
                 await asyncio.sleep(REFRESH_S)
 
     async def _begin_at(self, look: Look) -> None:
-        """A crawl that is gone on with has pages before its first second: they are no speed."""
+        """Set the count from which the rate is measured: pages of an earlier run do not count."""
         self._rate(await look())
 
     async def _write_lines(self, look: Look) -> None:
@@ -194,7 +194,7 @@ class Display:
         return Group(*lines)
 
     def _fitted(self, bar: ProgressBar, figures: Sequence[str], eta: str) -> RenderableType:
-        """The figures on one line, with what of the bar and the time left there is room for."""
+        """Return the figures on one line, with as much of the bar and the time left as fits."""
         room = self._console.width - len(GAP.join(figures)) - len(GAP)
         if eta and room - len(GAP + eta) >= LEAST_BAR:
             room -= len(GAP + eta)

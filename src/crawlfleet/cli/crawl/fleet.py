@@ -1,7 +1,7 @@
-"""`crawlfleet crawl` on a fleet: hand the crawl over, watch it, and fetch what it found.
+"""`crawlfleet crawl` on a fleet: submits the crawl, watches it, and downloads its output.
 
-The crawl belongs to the fleet: whoever watches may go and come back. Which one it is follows from
-what was asked (the idempotency key), and is written down beside the other state of the command.
+The crawl belongs to the fleet: the command may be stopped and run again. It finds its crawl by an
+idempotency key made of the request, which is saved with the command's other state.
 """
 
 import asyncio
@@ -218,7 +218,8 @@ class FleetCrawl:
     # Watching it.
 
     async def _followed(self) -> CrawlView:
-        """The crawl once it has ended. A master may be away meanwhile, for a restart."""
+        """Wait until the crawl has ended and return it. The master may be unreachable for up to
+        `PATIENCE_S`, as during a restart."""
         loop = asyncio.get_running_loop()
         heard_at, looks, remark = loop.time(), 0, ""
         while True:
@@ -416,7 +417,7 @@ def explain_on_fleet(access: Access, state: CrawlState, url: str) -> None:
 
 
 def _forget(state: CrawlState, display: Display) -> None:
-    """Begin anew; of an earlier crawl that may still run people ought to know."""
+    """Forget the saved crawl, and name an earlier one that may still run."""
     earlier = None
     with contextlib.suppress(ConfigError):  # what cannot be read need not be known
         earlier = state.sent

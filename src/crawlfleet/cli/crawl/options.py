@@ -44,7 +44,7 @@ def parameters_of(
     headers: Sequence[str],
     proxy: str | None,
 ) -> CrawlParameters:
-    """The crawl that was asked for; raises `InvalidRequest` that names the option."""
+    """Return the parameters of the crawl; raises `InvalidRequest` that names the option."""
     manners: dict[str, Any] = {"delay_s": delay, "concurrency": concurrency}
     politeness = msgspec.structs.replace(
         FAST if fast else Politeness(),

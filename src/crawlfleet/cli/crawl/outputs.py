@@ -68,7 +68,7 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outputs_of(texts: Sequence[str]) -> tuple[OutputFile, ...]:
-    """All outputs of a crawl."""
+    """Parse all outputs of a crawl; raises `InvalidRequest` when one is named twice."""
     outputs = tuple(map(OutputFile.of, texts))
     names = [output.name for output in outputs]
     for name in names:

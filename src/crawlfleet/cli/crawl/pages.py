@@ -38,7 +38,7 @@ class UnreadableSource(CrawlfleetError):
 
 
 class KeptPage(msgspec.Struct, frozen=True, kw_only=True):
-    """One page, as UTF-8."""
+    """A page, converted to UTF-8."""
 
     url: str
     kind: str
@@ -51,7 +51,7 @@ class KeptPage(msgspec.Struct, frozen=True, kw_only=True):
 def find_pages(
     sources: Iterable[str], *, url: str | None, allow_private: bool, limit: int | None
 ) -> Iterator[KeptPage]:
-    """All pages of the sources, one after another, `limit` at most.
+    """Yield all pages of the sources, one after another, `limit` at most.
 
     `url` is the address of pages that are in files. Raises `UnreadableSource` or `NetworkTrouble`.
     """

@@ -29,11 +29,11 @@ FOLDER: Final = "crawlfleet/crawls"
 KEPT_FRONTIER_BYTES: Final = 512_000_000
 """The frontier of a finished crawl is deleted when it is larger than this."""
 MANNERS: Final = ("connect_s", "first_byte_s", "idle_s", "total_s", "max_seconds")
-"""Limits that change how a crawl goes, not what it is."""
+"""Limits that do not change the identity of a crawl."""
 
 
 class SubmittedCrawl(msgspec.Struct, frozen=True, kw_only=True):
-    """A crawl that was handed to a fleet."""
+    """A crawl that was submitted to a fleet."""
 
     key: str
     """Idempotency key of the crawl: to submit it again starts no second crawl."""
@@ -88,7 +88,7 @@ class CrawlState:
 
     @property
     def name(self) -> str:
-        """The outputs, for people."""
+        """Names of the outputs, for messages."""
         return ", ".join(output.name for output in self._outputs)
 
     @property
@@ -190,7 +190,7 @@ class CrawlState:
         return folder
 
     def check_known(self) -> None:
-        """Raise `ConfigError` unless there was a run of the same crawl that can still be asked."""
+        """Raise `ConfigError` unless an earlier run of the same crawl has left its frontier."""
         notes = self._read()
         if notes is None or notes.identity != self._identity or not self.frontier.exists():
             raise ConfigError(
@@ -226,7 +226,7 @@ class CrawlState:
                 output.path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Forget an earlier run; what it wrote stays."""
+        """Forget an earlier run; the files that it wrote stay."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -297,7 +297,7 @@ class CrawlState:
         return renew_index(before, since, self._changes / "pages.idx")
 
     def _publish(self, notes: _Notes) -> None:
-        """Put everything in its place; may be begun again after a crash."""
+        """Move all files to their places; can be repeated after a crash."""
         self.round = notes.round
         for output in self._outputs:
             if output.path and (whole := self._whole(output)).exists():

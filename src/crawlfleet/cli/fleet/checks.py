@@ -43,7 +43,7 @@ class DoctorVerdict(StrEnum):
 
 
 class DoctorCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     verdict: DoctorVerdict
@@ -52,7 +52,7 @@ class DoctorCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def ok(name: str, message: str) -> DoctorCheck:
-    """All is well here."""
+    """Return a check with the verdict that all is well."""
     return DoctorCheck(name=name, verdict=DoctorVerdict.OK, message=message)
 
 
@@ -156,7 +156,7 @@ def sqlite() -> DoctorCheck:
 
 
 def clock(store: Path | None) -> DoctorCheck:
-    """Check that the clock is neither before this program's release nor before the store's last
+    """Check that the clock is not before this program was written, nor before the store's last
     write."""
     now = time.time()
     shown = time.strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -30,7 +30,8 @@ def preset(variable: str) -> str | None:
 
 
 def kept_secret(file: Path) -> str | None:
-    """Return the secret in a file; `None` without the file."""
+    """Return the secret in a file; `None` without the file. Raises `ConfigError` when it is too
+    short."""
     try:
         return _long_enough(file.read_text().strip(), str(file))
     except FileNotFoundError:

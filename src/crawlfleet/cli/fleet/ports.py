@@ -70,7 +70,7 @@ def _listener(port: int) -> str:
 
 
 def described(name: str, command: Sequence[str], pid: int) -> str:
-    """A process for people; a master of ours with its data folder."""
+    """Describe a process; a master of crawlfleet with its data folder."""
     if "crawlfleet" not in " ".join(command[:3]):
         return f"{name} (process {pid})"
     where = dict(pairwise(command)).get("--data", "")

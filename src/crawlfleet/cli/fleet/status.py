@@ -102,7 +102,7 @@ def draw_status(summary: FleetStatus, nodes: Sequence[NodeView]) -> RenderableTy
 
 
 def draw_statistics(found: Statistics) -> RenderableType:
-    """The numbers, then what happened over time."""
+    """Draw the numbers, then the history."""
     oldest = found.oldest_ready_s
     rows = (
         [

@@ -28,7 +28,7 @@ class LiveTable:
         self._client = client
 
     async def run(self) -> None:
-        """Draw until cancelled. The fleet goes on if that fails, and people are told."""
+        """Draw until cancelled. If drawing fails, the fleet continues and a message says so."""
         try:
             with Live(console=Console(), refresh_per_second=4, transient=False) as live:
                 while True:

@@ -160,7 +160,7 @@ class Launcher:
             return FAILED
 
     async def _keep(self, name: str, command: list[str], key: str) -> None:
-        """Start a process again and again until the fleet stops, or it ends by its own wish."""
+        """Restart a process until the fleet stops, or a worker exits with 0."""
         pause = FIRST_PAUSE_S
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """`cli.shell.connection` makes a connection of it."""
+    """The values of these flags; `cli.shell.connection` makes a connection of them."""
 
     url: str | None = None
     key: str | None = None

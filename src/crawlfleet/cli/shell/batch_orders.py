@@ -1,4 +1,4 @@
-"""Orders to several things at once: each is told, and each refusal is reported."""
+"""Sends an order to several things at once, and reports each refusal."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, TypeVar

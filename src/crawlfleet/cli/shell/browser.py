@@ -1,4 +1,4 @@
-"""The browser of this machine, if somebody sits in front of it."""
+"""Opens the browser of this machine, if it has a desktop."""
 
 import asyncio
 import os
@@ -14,5 +14,5 @@ def has_desktop() -> bool:
 
 
 async def show(url: str) -> bool:
-    """Open a page, where there is a desktop; whether that worked."""
+    """Open a page if there is a desktop, and return whether that worked."""
     return has_desktop() and await asyncio.to_thread(webbrowser.open, url)

@@ -49,8 +49,8 @@ def way_to_own(settings: Settings, *, port: int, key: str) -> SavedConnection:
 
 @contextlib.contextmanager
 def left_behind(folder: Path, connection: SavedConnection) -> Iterator[None]:
-    """The way to a master is in its folder meanwhile, unless that of a living one is: `up` leaves
-    its own for the master that it starts."""
+    """Keep a connection file in the folder until the block ends, unless the file of a living master
+    is there: `up` leaves its own for the master that it starts."""
     earlier = read_connection(folder)
     if earlier is None or not is_alive(earlier.pid):
         write_connection(folder, connection)
@@ -62,7 +62,7 @@ def left_behind(folder: Path, connection: SavedConnection) -> Iterator[None]:
 
 
 def write_connection(folder: Path, connection: SavedConnection) -> None:
-    """Leave the way to a running master, readable by its owner only."""
+    """Write the connection file of a running master, readable by its owner only."""
     write_private(folder / FILE_NAME, msgspec.json.encode(connection) + b"\n")
 
 
@@ -89,7 +89,8 @@ def remove_connection(folder: Path) -> None:
 def find_connection(
     access: Access, *, environ: Mapping[str, str], cwd: Path, home: Path
 ) -> SavedConnection:
-    """The master that is meant. Raises `MasterUnreachable` when nothing says where it is."""
+    """Find the master that the flags, the environment or a connection file name. Raises
+    `MasterUnreachable` when none of them does, `ConfigError` without a key for it."""
     url = complete_url(access.url or environ.get("CRAWLFLEET_URL") or "")
     key = access.key or environ.get("CRAWLFLEET_KEY") or environ.get("CRAWLFLEET_ADMIN_KEY") or ""
     trust = _trust(access, environ)

@@ -143,7 +143,8 @@ def _kind_of_fault(error: Exception) -> str:
 
 
 def report(error: CrawlfleetError, subject: str = "") -> None:
-    """Write to standard error what happened and what to do; `subject` is what it happened to."""
+    """Write an error and its remedy to standard error; `subject` is the thing that it happened
+    to."""
     before = f"{subject}: " if subject else ""
     kind, code = _kind(error), exit_code(error)
     if not isinstance(error, InvalidRequest):
@@ -171,7 +172,7 @@ def say(text: str, remedy: str = "", *, kind: str = "failed", code: int = FAILED
 
 
 def say_display_lost(error: Exception, what: str) -> None:
-    """Write to standard error that progress is not shown any more, and that `what` goes on."""
+    """Write to standard error that the progress display failed, and that `what` continues."""
     told = f"progress is not shown any more: {type(error).__name__}: {error}"
     say(told, f"{what} goes on without it; {DEFECT}", kind="defect")
 

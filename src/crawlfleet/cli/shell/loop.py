@@ -1,4 +1,4 @@
-"""The event loop of a command: errors in the background are told like others."""
+"""Runs the event loop of a command, and reports errors of background tasks like others."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ def run(work: Coroutine[Any, Any, T], *, fast: bool = False) -> T:
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tell of an error that nobody awaited; the command has gone on without that task."""
+    """Report an error of a task that was never awaited; the command has continued without it."""
     if is_debugging():
         loop.default_exception_handler(context)
         return
@@ -30,9 +30,9 @@ def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Enter it to import: what is there at its end stays for good, and is never looked at again.
+    """Turn garbage collection off during imports, and exempt the imported objects from it for good.
 
-    Looking takes a tenth of the time of a short command, and finds nothing.
+    A collection takes a tenth of the time of a short command, and finds nothing.
     """
     gc.disable()
     try:

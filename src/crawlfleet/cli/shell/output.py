@@ -105,7 +105,7 @@ class CommandOutput:
         sys.stdout.flush()
 
     def remark(self, text: str) -> None:
-        """Something beside the answer, for people only."""
+        """Write a remark for people to standard error; nothing when the output is JSON."""
         if not self.json:
             message_console().print(printable(text), style="dim")
 
@@ -153,7 +153,7 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
-    """Names and values, one a line; what is `None` is left out."""
+    """Draw names and values, one a line; `None` values are left out."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="dim", no_wrap=True)
     made.add_column(overflow="fold")
@@ -175,7 +175,7 @@ def state(name: str) -> Text:
 
 
 def heading(text: str) -> Text:
-    """The title of what follows."""
+    """Draw the title of the next part."""
     return Text(f"\n{text}", style="bold")
 
 

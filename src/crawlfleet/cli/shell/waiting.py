@@ -1,4 +1,4 @@
-"""Waiting for tasks to end, and what is shown of it."""
+"""Waits for tasks to end, and shows their progress."""
 
 import asyncio
 from collections import Counter
@@ -23,10 +23,10 @@ SHOWN: Final = 20
 
 @contextmanager
 def submitted(ids: Sequence[str], look: str) -> Iterator[None]:
-    """Say at once what is waited for, and where the waiting ends before it does, that it goes on.
+    """Name the submitted tasks at once, and say that they continue if waiting ends early.
 
-    `look` is the command that tells more of it. Both go to standard error, with `--json`, too: who
-    waits has no other way to the ids if there is never an answer.
+    `look` is the command that shows them. Both messages go to standard error, even with `--json`:
+    without an answer from the master, the caller has no other way to the ids.
     """
     more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
     named = " ".join(ids[:SHOWN])

@@ -17,7 +17,8 @@ class _Strict(yaml.SafeLoader):  # type: ignore[misc]
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """The next node; called for what lies within it, too."""
+        """Compose the next node and those within it; raises an error when they are nested too
+        deep."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             raise yaml.composer.ComposerError(None, None, "it is nested too deep")
