@@ -83,9 +83,7 @@ class Client(
         kind: str = "",
         subject: str | None = None,
     ) -> AsyncIterator[EventView]:
-        """Iterate over events of the fleet with a higher number, in order, page by page; at most
-        `limit`.
-        """
+        """Iterate over events with a higher number, in order, page by page; at most `limit`."""
         query = {"after": after, "kind": kind, "subject": subject}
         return self._pages("/events", EventPage, query, limit=limit, cursor="after")
 
@@ -106,9 +104,7 @@ class Client(
         return self._stream("/events", EventView, query, patience_s)
 
     async def nodes(self, **filters: str) -> list[NodeView]:
-        """Return all nodes, in order of their registration, or those with this `status` or
-        `cluster_id`.
-        """
+        """Return all nodes in order of registration, or those of a `status` or `cluster_id`."""
         return (await self._get("/nodes", NodePage, filters)).items
 
     async def node(self, node_id: str) -> NodeView:
@@ -122,9 +118,7 @@ class Client(
     async def drain(
         self, node_id: str, *, deadline_s: float | None = None, if_version: int | None = None
     ) -> NodeView:
-        """Let a node finish its running work and go; work that still runs at the deadline is taken
-        back.
-        """
+        """Let a node finish its work and go; at the deadline the rest is taken back."""
         order = {"deadline_s": deadline_s}
         return await self._post(f"/nodes/{segment(node_id)}:drain", NodeView, order, if_version)
 
@@ -138,8 +132,7 @@ class Client(
     ) -> NodeView:
         """Set labels (`None` removes one) and the description of a node.
 
-        With the `version` that the node had when you looked, `PreconditionFailed` is raised if
-        it has changed since.
+        With a `version`, raises `PreconditionFailed` if the node has another version by now.
         """
         body: dict[str, Any] = {"labels": labels or {}}
         if description is not None:
@@ -154,9 +147,7 @@ class Client(
         since: datetime | None = None,
         limit: int = 1500,
     ) -> NodeHistoryView:
-        """Return the history of a node: samples, `raw` or means of a `minute` or an `hour`; the
-        last `limit`.
-        """
+        """Return a node's samples, `raw` or means of a `minute` or `hour`; the last `limit`."""
         query = {"resolution": resolution, "limit": str(limit)}
         if since is not None:
             query["since"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -171,9 +162,7 @@ class Client(
         return await self._get("/statistics", Statistics)
 
     async def series(self, minutes: float = 60.0) -> Series:
-        """Return the counts of the last `minutes` (an hour at most) as this master saw them, for
-        charts.
-        """
+        """Return the counts of the last `minutes` (60 at most) for charts, by this master."""
         return await self._get("/statistics/series", Series, {"minutes": f"{minutes:g}"})
 
     async def attention(self) -> tuple[Concern, ...]:
@@ -189,9 +178,7 @@ class Client(
         return await self._call("GET", "/healthz", Liveness)
 
     async def readiness(self) -> Liveness:
-        """Wait until the master can do its work; `MasterUnreachable` if it cannot within
-        `patience_s`.
-        """
+        """Wait until the master can do its work; `MasterUnreachable` after `patience_s`."""
         return await self._call("GET", "/readyz", Liveness)
 
     async def metrics(self) -> str:

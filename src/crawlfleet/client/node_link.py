@@ -59,9 +59,7 @@ class HttpControlLink:
         self._node_token = node_token
         """Token of the node: at first that of an earlier life, if there was one."""
         self._old_token = ""
-        """The token before, until a master accepts the new one: another master may not know that
-        yet.
-        """
+        """The token before, until a master accepts the new one: others may not know it yet."""
 
     async def register(self, registration: Registration, node_token: str | None) -> Registered:
         try:

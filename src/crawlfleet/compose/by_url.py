@@ -65,9 +65,7 @@ def open_sender(settings: Settings) -> Sender:
 
 
 def open_ledger(settings: Settings) -> LedgerBook | None:
-    """Return the book of the fleet's politeness ledger; `None` if each crawl limits itself
-    alone.
-    """
+    """Return the book of the politeness ledger; `None` if each crawl limits itself alone."""
     scheme, separator, _ = settings.ledger.partition("://")
     if separator:
         book: LedgerBook = plugins.load_one(plugins.LEDGERS, scheme)(settings.ledger)

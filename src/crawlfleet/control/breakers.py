@@ -108,8 +108,7 @@ class BreakerOrders:
         self._system = system
 
     def page(self, *, all: bool, project_id: str | None = None) -> list[tuple[Breaker, int]]:
-        """Return the open breakers in order, each with the number of tasks that wait for its
-        target.
+        """Return the open breakers in order, each with its number of waiting tasks.
 
         With `all`, also those that only count failures. Without a project, those of every project.
         """

@@ -65,9 +65,7 @@ class Quotas:
         self._state = state
         self._system = system
         self._coming: dict[str, list[float]] = {}
-        """Number, CPU cores and memory of accepted tasks that are not in the copy yet, by
-        project.
-        """
+        """Number, CPU cores and memory of accepted tasks not in the copy yet, by project."""
 
     def allowance(self, project_id: str) -> Allowance:
         """Return the quotas and the weight of a project; no limits for an unknown project."""
@@ -125,9 +123,7 @@ class Quotas:
         return dominant_share(units, self._state.fleet.totals())
 
     def due(self, project_id: str) -> float:
-        """Return the part of the fleet due to a project by its weight, beside those with work
-        now.
-        """
+        """Return the part of the fleet due to a project by its weight among those with work."""
         active = {*self._state.queue.projects(), *self._state.tenancy.busy(), project_id}
         weights = {id: self.allowance(id).weight for id in active}
         return weights[project_id] / sum(weights.values())
@@ -153,9 +149,7 @@ class Quotas:
                 del self._coming[task.project_id]
 
     def draft_refusal(self, tasks: Sequence[Task]) -> str:
-        """Return why the project cannot take a task that others will commit with its shards, or
-        "".
-        """
+        """Return why a project cannot take a task, with its shards, that others commit; or ""."""
         with self.intake() as intake:
             return intake.refusal(tasks)
 

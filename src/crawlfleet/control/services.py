@@ -9,7 +9,7 @@ Service = TypeVar("Service")
 
 
 class Services:
-    """One object of each type."""
+    """Registry of service objects by type: one object of each type."""
 
     def __init__(self) -> None:
         self._by_type: dict[type[object], object] = {}
@@ -21,7 +21,9 @@ class Services:
             self._by_type[type(service)] = service
 
     def get(self, kind: type[Service]) -> Service:
-        """The service of this type; `LookupError` names one that this master does not have."""
+        """Return the service of this type; raises `LookupError` for one that this master does not
+        have.
+        """
         found = self._by_type.get(kind)
         if not isinstance(found, kind):
             raise LookupError(f"this master has no {kind.__module__}.{kind.__name__}")

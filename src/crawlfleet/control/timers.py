@@ -110,9 +110,7 @@ class Timers:
             self._set_by_s = set_by_s
 
     def allow_for_silence(self) -> None:
-        """Give every node a full timeout to report, because this master received nothing for a
-        while.
-        """
+        """Give every node a full timeout to report, after a time without reception."""
         self._clock_gap_ended_at = self._system.now()
         self._grace_until = self._clock_gap_ended_at + self._terms.longest_timeout_s()
 
@@ -179,9 +177,7 @@ class Timers:
         return session is not None and session.deadline <= now
 
     def _overruns(self, now: float) -> list[Lease]:
-        """Return leases whose time limit their nodes do not enforce, once they could have
-        reported.
-        """
+        """Return leases over a time limit that their nodes do not enforce."""
         over = self._state.time_limits.over(now - self._recovery.timeout_grace_s)
         if now >= self._grace_until:
             waited, self._unheard = self._unheard, []

@@ -74,9 +74,7 @@ class UsageMeter:
             await asyncio.sleep(min(LOOK_EVERY_S, DAY_S - now % DAY_S))
 
     def begin_day(self) -> None:
-        """Reset the use of the day when a new one begins, and wake dispatch for tasks that waited
-        for it.
-        """
+        """Reset the use of the day when a new one begins, and wake dispatch."""
         if self._state.tenancy.begin_day(int(self._system.now() // DAY_S)):
             self._state.signals.dispatch.set()
 
@@ -99,9 +97,7 @@ class UsageMeter:
                 tenancy.tenant(row.project_id).settle(row, exact=exact)
 
     async def keep(self) -> None:
-        """Sample waiting, running and stored amounts while this master leads; runs until
-        cancelled.
-        """
+        """Sample waiting, running and stored amounts while this master leads."""
         # Whoever begins to lead has more urgent things to do.
         self._written_at = self._system.now()
         self._measured_at = self._written_at + WRITE_EVERY_S - MEASURE_EVERY_S

@@ -181,8 +181,7 @@ class ExecutorPool(Protocol):
 
     @property
     def ahead(self) -> int:
-        """The number of executions beyond its slots that the pool can take now, and begin within
-        milliseconds.
+        """Number of executions beyond its slots that the pool can begin within milliseconds.
 
         It is 0 unless recent executions were that short.
         """

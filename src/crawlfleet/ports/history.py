@@ -37,9 +37,7 @@ class History(Protocol):
         ...
 
     async def remove_logs(self, *, before: float, limit: int) -> int:
-        """Remove up to `limit` lines that are older than that, the oldest first; returns how
-        many.
-        """
+        """Remove up to `limit` lines that are older than that, oldest first; returns how many."""
         ...
 
     async def oldest_log(self, *, since: float) -> float | None:

@@ -90,9 +90,7 @@ class Lock(Protocol):
         ...
 
     async def __aenter__(self) -> Self:
-        """Wait for the lock. Raises `LockBusy` when that takes longer than the caller wants to
-        wait.
-        """
+        """Wait for the lock. Raises `LockBusy` when that takes longer than allowed."""
         ...
 
     async def __aexit__(

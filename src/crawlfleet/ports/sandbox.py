@@ -91,8 +91,9 @@ class Cell(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Kill it, and wait until none of its code runs and its last writes are visible to others.
-        May be called twice."""
+        """Kill the cell, and wait until none of its code runs and its last writes are visible to
+        others. May be called twice.
+        """
         ...
 
     def reason(self) -> str:

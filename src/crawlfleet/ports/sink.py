@@ -45,8 +45,7 @@ class Sink(Protocol):
         ...
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
-        """Make the pages durable, not yet counted; returns the receipt for all that was staged so
-        far.
+        """Make the pages durable, not yet counted; returns the receipt for all staged so far.
 
         Pages that were staged before must have been committed, or taken back by `open`; else they
         count with this receipt. After `SinkUnusable` the sink must be opened again.

@@ -242,9 +242,7 @@ class Store(History, Protocol):
         ...
 
     async def shards(self, parent_id: str) -> list[Shard]:
-        """Return the states of a task's shards, in their order; empty for a task that was not
-        split.
-        """
+        """Return the states of a task's shards, in order; empty if the task was not split."""
         ...
 
     def unfinished_tasks(self) -> AsyncIterator[list[Task]]:

@@ -27,9 +27,7 @@ class Archive(Protocol):
         ...
 
     def dump(self) -> AsyncIterator[Portion]:
-        """Yield every row as it was at one instant, table after table, while others go on
-        writing.
-        """
+        """Yield every row as it was at one instant, table after table, despite writers."""
         ...
 
     async def load(self, portions: Iterable[Portion], *, force: bool, now: float) -> None:

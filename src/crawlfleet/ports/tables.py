@@ -38,7 +38,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 def equal(field: str, value: Any) -> Term | None:
-    """Match rows whose field has this value; no condition (`None`) for `None`, as in all of
+    """Match rows whose field has this value. For `None` there is no condition, as in all of
     these.
     """
     return None if value is None else Term(field, Op.EQUAL, value)

@@ -252,7 +252,7 @@ class OutputFolder:
         return [(run, run.through(counted[id])) for id, (run, _) in runs.items()]
 
     def _chain_to(self, path: Path, paths: Mapping[str, Path], task_id: str) -> Chain:
-        """One run, and before it those that it goes on from."""
+        """Return a run, after the runs that it continues."""
         last = self._run(path)
         frames = last.counted()
         if last.first is None:

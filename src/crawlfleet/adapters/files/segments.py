@@ -41,10 +41,12 @@ class Frame(NamedTuple):
 
 
 class RunFile:
-    """One file, for any number of threads. All here blocks."""
+    """The file of one run, for any number of threads. All methods block."""
 
     def __init__(self, path: Path, *, to_read: bool) -> None:
-        """One that is not `to_read` can only be written, and remembers next to nothing."""
+        """Open a run. Unless it is `to_read`, it can only be written, and keeps next to nothing in
+        memory.
+        """
         self.path = path
         self._to_read = to_read
         self._turn = threading.Lock()
@@ -55,7 +57,9 @@ class RunFile:
         """First segment, once it is known; it has the fields that all segments of the run share."""
 
     def append(self, segment: Segment, data: bytes) -> bool:
-        """Durable when it returns; whether it was new. After an error nothing has changed."""
+        """Append a segment; it is durable when this returns. Returns whether it was new. After an
+        error nothing has changed.
+        """
         with self._turn:
             try:
                 return self._append(segment, data)

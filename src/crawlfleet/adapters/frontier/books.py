@@ -381,7 +381,7 @@ class Books:
         self._leased -= 1
 
     def _start_over(self, host: HostQueue) -> None:
-        """Let the head be read anew from the tables."""
+        """Drop the head of a host: it is read anew from the tables."""
         host.head = Head()
         host.next_due = self._tables.next_due(host.number, host.head.due_mark)
 
@@ -401,7 +401,7 @@ class Books:
                     self._start_over(host)
 
     def _load(self) -> None:
-        """Everything that is kept in RAM, from the tables."""
+        """Load everything that is kept in RAM from the tables."""
         tables = self._tables
         numbered: list[HostQueue] = []
         for number, name, next_at, failures in tables.hosts():

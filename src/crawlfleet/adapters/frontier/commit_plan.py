@@ -234,9 +234,7 @@ class CommitPlan:
     def _meet(
         self, link: Link, depth: int, hops: int, found_on: int | None, at: float
     ) -> int | None:
-        """Add a link, or let its depth fall; returns its packed value, or `None` if the link is
-        dropped.
-        """
+        """Add a link, or let its depth fall; returns its packed value, `None` if dropped."""
         known = self._known(link.id)
         if known is None:
             most = self._rules.max_per_host
@@ -274,8 +272,9 @@ class CommitPlan:
         return host
 
     def _lower(self, id: int, known: int, depth: int, at: float) -> None:
-        """Let the depth of a URL fall, of which this is known; and that of what its page links to,
-        where depths are limited."""
+        """Lower the depth of a known URL, and of the links of its page, where depths are
+        limited.
+        """
         self._fall(id, known, depth)
         if self._depth_limit is None:
             return
@@ -294,9 +293,7 @@ class CommitPlan:
         depths[depth] = depths.get(depth, 0) + 1
 
     def _reopen(self, place: int, depth: int, at: float) -> list[tuple[int, int]]:
-        """Meet the links of a page again that is now at `depth`; returns those whose depth falls,
-        too.
-        """
+        """Meet the links of a page again, now at `depth`; returns those whose depth falls."""
         stored = self.links.get(place)
         if stored is None:
             found = self._tables.links(place)

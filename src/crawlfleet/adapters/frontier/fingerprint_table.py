@@ -54,9 +54,7 @@ class ExactSeen:
         return self._keys.nbytes + self._values.nbytes
 
     def find(self, ids: Numbers) -> Numbers:
-        """Return the value of each id, or `NEW`; ids are unsigned, as in all methods that take
-        arrays.
-        """
+        """Return the value of each id, or `NEW`; ids in arrays are unsigned."""
         ids = self._keyed(ids)
         cells = ids & self._mask
         keys = self._keys[cells]

@@ -83,7 +83,7 @@ class FolderShelf:
 
 
 class LockedFrontier(SqliteFrontier):
-    """One that another master may have open: then this one can be opened later."""
+    """A frontier that another master may have open: then this one can be opened later."""
 
     async def open(self) -> Mapping[str, Any]:
         try:

@@ -105,9 +105,7 @@ class HostQueue:
         return self.queued + self.delayed - len(self.leased or ())
 
     def ready_at(self) -> float:
-        """Return the time from which the host can be leased; `NEVER` when it has nothing to
-        visit.
-        """
+        """Return the time from which the host can be leased; `NEVER` if nothing waits."""
         if self.queued:
             return self.next_at
         return max(self.next_at, self.next_due) if self.delayed else NEVER
@@ -166,9 +164,7 @@ class HostSchedule:
                 yield host
 
     def next_time(self) -> float:
-        """Return the time of the next host that was not due at the last look; `NEVER` if there is
-        none.
-        """
+        """Return the time of the next host that is not due yet; `NEVER` if there is none."""
         later = self._later
         while later and later[0][2].when != later[0][0]:
             heappop(later)

@@ -27,7 +27,7 @@ def queue_key(host: int, priority: int, place: int) -> int:
 
 
 def host_range(host: int) -> tuple[int, int]:
-    """All keys of the host lie from the first up to, not including, the second."""
+    """Return the range of the host's keys: from the first up to, not including, the second."""
     return host << HOST_SHIFT, (host + 1) << HOST_SHIFT
 
 

@@ -21,7 +21,7 @@ FIRST_ERROR: Final = 4e-5
 8e-5.
 """
 GROWTH: Final = 2
-"""Each stage holds so many times what the one before holds."""
+"""Growth of stages: each holds so many times the URLs of the one before."""
 NEARLY_FULL: Final = 0.9
 """Part of a stage's capacity from which people may want to know that a larger one is added."""
 LEAST: Final = 1000
@@ -56,7 +56,7 @@ class KnownUrls(Protocol):
 
 
 class FewSeen(dict[int, int]):
-    """All of them, while they are few."""
+    """All known URLs in a dictionary, while they are few."""
 
     def __missing__(self, id: int) -> None:
         return None
@@ -67,7 +67,7 @@ class FewSeen(dict[int, int]):
 
 
 class Stage:
-    """One filter of a size that stays."""
+    """One Bloom filter of fixed size."""
 
     def __init__(self, capacity: int, error: float, held: int = 0, bits: bytes | None = None):
         self.capacity = capacity

@@ -154,7 +154,7 @@ class Tables:
         return row
 
     def begin_round(self, round: int, tally: bytes) -> None:
-        """Let all that was visited wait again, in the order of discovery."""
+        """Queue all visited URLs again, in the order of discovery."""
         with self.transaction():
             for statement in REVISIT:
                 self.execute(statement)
@@ -163,7 +163,7 @@ class Tables:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside becomes durable at its end, or nothing of it."""
+        """Make all writes inside the block durable at its end, or none of them."""
         self.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -216,9 +216,7 @@ class Tables:
         return [(QueuedUrl._make(row[:8]), row[8]) for row in rows]
 
     def waiting(self, host: int, ids: Iterable[int]) -> list[QueuedUrl]:
-        """Return the URLs of the host among `ids` that are queued or delayed; reads all of its
-        queue.
-        """
+        """Return the host's queued or delayed URLs among `ids`; reads all of its queue."""
         listed = _listed(ids)
         values = (*host_range(host), listed, host, listed)
         return list(map(QueuedUrl._make, self.execute(WAITING, values)))
@@ -242,9 +240,7 @@ class Tables:
         return found
 
     def record(self, *, place: int | None = None, id: int = 0) -> Row | None:
-        """Return the record of a URL by place, or else by id, which reads all rows; `None` if
-        unknown.
-        """
+        """Return a URL's record by place, or by id, which reads all rows; `None` if unknown."""
         where, value = ("u.id = ?", id) if place is None else ("u.place = ?", place)
         found: Row | None = self.execute(f"{RECORD} WHERE {where}", (value,)).fetchone()
         return found

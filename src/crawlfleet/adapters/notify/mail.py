@@ -56,7 +56,7 @@ class MailSender:
         return SendResult(delivered=True, elapsed_s=loop.time() - begun)
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
     def _hand_over(self, letter: EmailMessage) -> None:
         settings = self._settings

@@ -20,7 +20,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class SinkFolder:
-    """One folder, for as long as it is open."""
+    """An open folder; its files are reached by its descriptor."""
 
     def __init__(self, path: Path, *, below: Path | None = None) -> None:
         """Open it; raises `SinkUnusable` when it is not there, or a link leads to it from `below`.
@@ -85,7 +85,7 @@ class SinkFolder:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Let go of it. May be called twice."""
+        """Close the folder. May be called twice."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

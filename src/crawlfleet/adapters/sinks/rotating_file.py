@@ -60,9 +60,7 @@ class RotatingFile:
         head: Callable[[str], bytes] = lambda name: b"",
         below: Path | None = None,
     ) -> None:
-        """Create the file's writer. `below` is the folder of the node that files of tasks may not
-        leave.
-        """
+        """Create the writer. `below` is the folder that files of tasks may not leave."""
         self.path = path
         self._below = below
         self._folder: SinkFolder | None = None
@@ -304,7 +302,7 @@ def packer_of(packing: Packing) -> Callable[[bytes], bytes]:
 
 
 def pack_gzip(data: bytes) -> bytes:
-    """One member; the same for the same data."""
+    """Pack data as one gzip member; the same for the same data."""
     packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return packer.compress(data) + packer.flush()
 

@@ -89,7 +89,7 @@ def records_of(page: PageRecord) -> tuple[bytes, bytes]:
 
 
 def record(kind: str, headers: Headers, block: bytes, at: float, *, id: str | None = None) -> bytes:
-    """One record, whole."""
+    """Return one whole record."""
     lines = [
         "WARC/1.1",
         f"WARC-Type: {kind}",

@@ -249,7 +249,7 @@ def _put(out: gzip.GzipFile, line: msgspec.Struct) -> None:
 
 
 def _spelt(value: Any) -> Any:
-    """As JSON has it."""
+    """Return the value as JSON spells it."""
     if value.__class__ is float and not math.isfinite(value):
         return {"float": repr(value)}
     return value

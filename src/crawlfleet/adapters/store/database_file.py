@@ -111,8 +111,9 @@ class DatabaseFile:
                 raise StoreUnavailable(f"{self._name} cannot be used: {why}. {remedy}")
 
     def look(self) -> None:
-        """As `check`, at a moment when perhaps another thread writes. It may overlook damage, which
-        the next `check` finds."""
+        """Check as `check` does, while another thread may write. It may overlook damage, which the
+        next `check` finds.
+        """
         if self.damage:
             raise StoreUnavailable(self.damage)
         self.check_names()
@@ -161,9 +162,7 @@ class DatabaseFile:
         return ""
 
     def _find_change(self) -> str:
-        """Return what another program did to the files that proper use never does; empty if
-        nothing.
-        """
+        """Return what another program did to the files, by its traces; "" if nothing."""
         headers = self._read_headers()
         (database, log), (known, known_log) = headers, self._headers
         if database != known:

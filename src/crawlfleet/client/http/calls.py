@@ -79,8 +79,9 @@ class Calls:
     async def _remove(
         self, path: str, type: type[T], body: Any = None, if_version: int | None = None
     ) -> T | None:
-        """As `_post`, for what takes something away; `None` when an answer was lost, and it is
-        gone."""
+        """Post as `_post` does, for a removal: `None` when an answer was lost, and the thing is
+        gone.
+        """
         headers = if_match(if_version)
         return await retry_removal(
             lambda: self._transport.call(

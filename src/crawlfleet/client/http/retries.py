@@ -79,8 +79,7 @@ def pause_after(error: CrawlfleetError, pause_s: float) -> float:
 
 @asynccontextmanager
 async def within(timeout_s: float | None, what: str) -> AsyncIterator[None]:
-    """Limit the waiting in this block to `timeout_s`, if set; the `TimeoutError` names what has not
-    ended."""
+    """Limit waiting in this block to `timeout_s`, if set; `TimeoutError` names `what`."""
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:

@@ -25,9 +25,7 @@ class AlertCalls(Calls):
         return await self._get(_path(alert_id), AlertView)
 
     async def create_alert(self, name: str, source: str, **fields: Any) -> AlertView:
-        """Create a rule: people are notified when `source` is `above` or `below` a value, and so
-        on.
-        """
+        """Create a rule: `source` `above` or `below` a value notifies people, and so on."""
         body = {"name": name, "source": source, **fields}
         return await self._post("/alerts", AlertView, body)
 
@@ -51,7 +49,7 @@ class AlertCalls(Calls):
     async def remove_alert(
         self, alert_id: str, *, if_version: int | None = None
     ) -> AlertView | None:
-        """Take it away. `None` when the answer was lost, and it is gone."""
+        """Remove a rule. Returns `None` when the answer was lost, and the rule is gone."""
         return await self._remove(f"{_path(alert_id)}:remove", AlertView, None, if_version)
 
 

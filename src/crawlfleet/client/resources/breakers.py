@@ -10,9 +10,7 @@ class BreakerCalls(Calls):
     async def breakers(
         self, *, all: bool = False, project_id: str | None = None, limit: int = 100
     ) -> BreakerList:
-        """Return the open breakers, of one project or of each; with `all` also closed ones that
-        count failures.
-        """
+        """Return open breakers, of a project or of all; with `all` also those that only count."""
         query = {"all": "true" if all else "false", "limit": str(limit)}
         if project_id is not None:
             query["project_id"] = project_id

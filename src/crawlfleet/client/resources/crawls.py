@@ -49,10 +49,9 @@ class CrawlCalls(Calls):
     async def download_crawl(
         self, task_id: str, *, format: str = "jsonl", offset: int = 0
     ) -> AsyncGenerator[bytes, None]:
-        """All that it has found, as the bytes of a file; `MasterUnreachable` when it breaks off.
-
-        Of a crawl that has ended, a download that broke off goes on after the `offset` bytes that
-        have come.
+        """Yield all items found so far, as the bytes of a file; `MasterUnreachable` when the
+        download breaks off. For a crawl that has ended, a download that broke off goes on after the
+        `offset` bytes that have come.
         """
         path = f"{API}/crawls/{segment(task_id)}/output"
         query = {"format": format, **({"offset": str(offset)} if offset else {})}
@@ -69,9 +68,7 @@ class CrawlCalls(Calls):
                 yield chunk
 
     async def crawl_work(self, task_id: str) -> CrawlWork:
-        """Return the work of a crawl by worker: shards, partitions and their holders, and the
-        ledger's view.
-        """
+        """Return a crawl's work by worker: shards, partitions, and the ledger's view."""
         return await self._get(f"/crawls/{segment(task_id)}/work", CrawlWork)
 
     async def explain_url(self, task_id: str, url: str) -> UrlExplanation:
@@ -79,13 +76,9 @@ class CrawlCalls(Calls):
         return await self._get(f"/crawls/{segment(task_id)}/urls", UrlExplanation, {"url": url})
 
     async def hosts(self, containing: str = "", *, limit: int = 100) -> HostUses:
-        """Return the hosts, domains and addresses in use: which crawls visit them, and what they
-        wait for.
-        """
+        """Return the hosts, domains and addresses in use, with their crawls and waits."""
         return await self._get("/hosts", HostUses, {"containing": containing, "limit": str(limit)})
 
     async def steer(self, task_id: str, verb: CrawlVerb) -> CrawlView:
-        """Order a crawl to `pause`, `resume` or `stop`; `stop` ends it with the items that it
-        has.
-        """
+        """Order a crawl to `pause`, `resume` or `stop`; `stop` ends it with its present items."""
         return await self._post(f"/crawls/{segment(task_id)}:{verb}", CrawlView)

@@ -59,8 +59,7 @@ class ExecutionCalls(TaskCalls):
     async def follow_task(
         self, task_id: str, *, level: str = "debug", patience_s: float = 60.0, **search: Any
     ) -> AsyncIterator[tuple[str, LogLineView]]:
-        """Stream the log lines of the newest attempt at a task, and of later ones, until the task
-        ends.
+        """Stream the logs of the newest attempt at a task, and of later ones, until it ends.
 
         Each line comes with the id of its attempt.
         """

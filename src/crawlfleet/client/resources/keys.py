@@ -59,7 +59,7 @@ class KeyCalls(Calls):
         return (await self._get("/join-tokens", JoinTokenPage)).items
 
     async def join_token(self, join_token_id: str) -> JoinTokenView:
-        """One join token."""
+        """Return one join token."""
         return await self._get(f"/join-tokens/{segment(join_token_id)}", JoinTokenView)
 
     async def create_join_token(self, **fields: Unpack[JoinTokenFields]) -> NewJoinToken:
@@ -67,7 +67,7 @@ class KeyCalls(Calls):
         return await self._post_once("/join-tokens", NewJoinToken, fields)
 
     async def revoke_join_token(self, join_token_id: str) -> JoinTokenView:
-        """Let no more nodes join with a token."""
+        """Revoke a join token: no more nodes can join with it."""
         path = f"/join-tokens/{segment(join_token_id)}:revoke"
         return await self._post(path, JoinTokenView)
 

@@ -59,7 +59,7 @@ class AdministrationCalls(Calls):
         return self._pages("/clusters", ClusterPage, {}, limit=limit)
 
     async def cluster(self, cluster_id: str) -> ClusterView:
-        """One cluster and its settings."""
+        """Return one cluster and its settings."""
         return await self._get(f"/clusters/{segment(cluster_id)}", ClusterView)
 
     async def create_cluster(self, cluster_id: str, **fields: Any) -> ClusterView:

@@ -37,8 +37,6 @@ class QualityCalls(Calls):
         return await self._post(path, MeasuredRunView, {"reason": reason})
 
     async def reject(self, task_id: str, *, reason: str = "") -> MeasuredRunView:
-        """Reject items that are not as expected; a workflow step that waits for the decision
-        fails.
-        """
+        """Reject unexpected items; a workflow step that waits for the decision fails."""
         path = f"/tasks/{segment(task_id)}:reject"
         return await self._post(path, MeasuredRunView, {"reason": reason})

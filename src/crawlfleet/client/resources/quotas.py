@@ -36,9 +36,7 @@ class QuotaCalls(Calls):
         until: datetime | None = None,
         step: str = "day",
     ) -> UsageReport:
-        """Return the use of projects by `day` (UTC) or by `hour`, of the last 30 days unless set
-        otherwise.
-        """
+        """Return the use of projects by `day` (UTC) or `hour`, by default of the last 30 days."""
         instants = {"since": since, "until": until}
         query = as_query(
             {

@@ -69,7 +69,7 @@ class ScheduleCalls(Calls):
     async def resume_schedule(
         self, schedule_id: str, *, if_version: int | None = None
     ) -> ScheduleView:
-        """Let it go on."""
+        """Resume a paused schedule."""
         return await self._post(f"{_path(schedule_id)}:resume", ScheduleView, None, if_version)
 
     async def remove_schedule(
@@ -81,9 +81,7 @@ class ScheduleCalls(Calls):
         return await self._remove(f"{_path(schedule_id)}:remove", ScheduleView, None, if_version)
 
     async def run_schedule(self, schedule_id: str, *, force: bool = False) -> FiringView:
-        """Start a schedule's task or workflow at once. The call is not repeated by itself: it might
-        start two.
-        """
+        """Start a schedule's work at once. Not repeated by itself: it might start two."""
         path = f"{_path(schedule_id)}:run"
         return await self._post_once(path, FiringView, {"force": force})
 
@@ -97,14 +95,16 @@ class ScheduleCalls(Calls):
     async def schedule_next(
         self, schedule_id: str, *, count: int = 10, after: datetime | None = None
     ) -> DuePage:
-        """When it is due next."""
+        """Return the next times at which a schedule is due."""
         query = as_query(_sent({"count": count, "after": after}))
         return await self._get(f"{_path(schedule_id)}/next", DuePage, query)
 
     async def preview_schedule(
         self, *, count: int = 10, after: datetime | None = None, **rule: Any
     ) -> DuePage:
-        """When something would be due by a rule of `cron` or `every_s`, `time_zone` and so on."""
+        """Return the times at which a rule of `cron` or `every_s`, `time_zone` and so on would be
+        due.
+        """
         query = as_query(_sent({"count": count, "after": after, **rule}))
         return await self._get("/schedules:preview", DuePage, query)
 

@@ -81,7 +81,7 @@ class TaskCalls(Calls):
         return [ended[id] for id in ids]
 
     async def as_they_end(self, task_ids: Iterable[str]) -> AsyncGenerator[TaskView, None]:
-        """Each task once it has ended, about in the order in which they do."""
+        """Yield each task once it has ended, about in the order in which they end."""
         left = deque(dict.fromkeys(listed(task_ids, "task_ids")))
         looks: dict[asyncio.Task[TaskView], str] = {}
         try:

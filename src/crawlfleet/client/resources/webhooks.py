@@ -62,31 +62,32 @@ class WebhookCalls(Calls):
     async def resume_webhook(
         self, webhook_id: str, *, if_version: int | None = None
     ) -> WebhookView:
-        """Let it go on."""
+        """Resume a paused webhook: its waiting deliveries are sent."""
         return await self._post(f"{_path(webhook_id)}:resume", WebhookView, None, if_version)
 
     async def remove_webhook(
         self, webhook_id: str, *, if_version: int | None = None
     ) -> WebhookView | None:
-        """Take it away; what waits for it is given up. `None` when the answer was lost, and it is
-        gone."""
+        """Remove a webhook; its waiting deliveries are given up. Returns `None` when the answer was
+        lost, and the webhook is gone.
+        """
         return await self._remove(f"{_path(webhook_id)}:remove", WebhookView, None, if_version)
 
     async def rotate_webhook(self, webhook_id: str, *, grace_s: float = 86_400.0) -> NewWebhook:
-        """Give it a new secret. Not tried again by itself: the answer is all that has it."""
+        """Replace the secret of a webhook. The call is not repeated by itself: only its answer has
+        the secret.
+        """
         path = f"{_path(webhook_id)}:rotate"
         return await self._post_once(path, NewWebhook, {"grace_s": grace_s})
 
     async def test_webhook(self, webhook_id: str) -> WebhookTest:
-        """Send it a message at once."""
+        """Send a test message to a webhook at once."""
         return await self._post_once(f"{_path(webhook_id)}:test", WebhookTest, None)
 
     def deliveries(
         self, webhook_id: str, limit: int | None = None, *, status: str | None = None
     ) -> AsyncIterator[DeliveryView]:
-        """Iterate over the deliveries of a webhook and their outcomes, those of the newest event
-        first.
-        """
+        """Iterate over a webhook's deliveries and their outcomes, newest event first."""
         path = f"{_path(webhook_id)}/deliveries"
         return self._pages(path, DeliveryPage, {"status": status}, limit=limit)
 

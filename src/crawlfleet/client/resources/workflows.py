@@ -112,7 +112,7 @@ class WorkflowCalls(Calls):
         return self._pages("/runs", RunPage, query, limit=limit)
 
     async def workflow_run(self, run_id: str, *, wait_s: float = 0.0) -> RunView:
-        """One run, as it is, or when it has ended within `wait_s`."""
+        """Return one run, as it is, or when it has ended within `wait_s`."""
         query = as_query({"wait": f"{wait_s:g}" if wait_s else None})
         return await self._get(_run(run_id), RunView, query, wait_s=wait_s)
 
@@ -138,7 +138,7 @@ class WorkflowCalls(Calls):
     async def rerun(
         self, run_id: str, steps: Iterable[str] = (), *, if_version: int | None = None
     ) -> RunView:
-        """Let it go on from what failed, or from these steps."""
+        """Let a run go on from the steps that failed, or from these steps."""
         body = {"steps": listed(steps, "steps")}
         return await self._post(f"{_run(run_id)}:rerun", RunView, body, if_version)
 

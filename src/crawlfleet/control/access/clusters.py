@@ -63,7 +63,7 @@ class Clusters:
     def page(
         self, *, after: str | None, limit: int, project_id: str | None = None
     ) -> list[Cluster]:
-        """Up to `limit` clusters beyond an id, in order of id: those open to the project."""
+        """Return up to `limit` clusters open to the project, beyond an id and in order of id."""
         ids = sorted(
             cluster.id
             for cluster in self._state.clusters.values()
@@ -148,9 +148,7 @@ class Clusters:
         return await self._store.find(configurations_of(cluster_id, before=below, limit=limit))
 
     async def health(self, cluster_id: str) -> ClusterHealth:
-        """Return the cluster's health: its verdict is that of its worst trouble. Raises
-        `NotFound`.
-        """
+        """Return the health of a cluster, by its worst trouble; raises `NotFound`."""
         cluster = await self.find(cluster_id)
         tasks = await self._store.count_unfinished(cluster_id)
         nodes = [each for each in self._state.nodes.values() if each.cluster_id == cluster_id]

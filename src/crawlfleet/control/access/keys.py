@@ -110,8 +110,7 @@ class Keys:
         return changes
 
     def authenticate(self, secret: str, *, address: str = "") -> Principal:
-        """Return the caller that holds this secret; raises `Unauthenticated` for one that is not
-        valid.
+        """Return the caller with this secret; raises `Unauthenticated` unless it is valid.
 
         With an address, the use of the key is recorded.
         """
@@ -153,9 +152,7 @@ class Keys:
         self._news.set()
 
     def is_live(self, caller: Principal) -> bool:
-        """Return whether a caller that was authenticated before would be authenticated again
-        now.
-        """
+        """Return whether an authenticated caller would be authenticated again now."""
         key = self._state.keyring.keys.get(caller.key_id or "")
         now = self._system.wall()
         if caller.session_hash:
@@ -164,9 +161,7 @@ class Keys:
         return key is None or core.is_good(key, caller.secret_hash, now=now)
 
     def find(self, *, joining: bool) -> list[ApiKey]:
-        """Return all join tokens, or all other keys, oldest first; also expired and revoked
-        ones.
-        """
+        """Return all join tokens, or all other keys, oldest first, expired and revoked ones too."""
         keys = (self._seen(key) for _, key in sorted(self._state.keyring.keys.items()))
         return [key for key in keys if key.parent_id is None and (key.role is Role.NODE) is joining]
 

@@ -94,9 +94,7 @@ class NodeTokens:
         return node is not None and node.token_due and not self._is_confirmed(node)
 
     def is_good(self, node: Node, digest: str) -> bool:
-        """Return whether this token of the node is still valid; using the newest one confirms
-        it.
-        """
+        """Return whether this token of the node is valid; using the newest one confirms it."""
         if node.revoked_at is not None:
             return False
         if hmac.compare_digest(digest, node.token_hash):
@@ -111,9 +109,7 @@ class NodeTokens:
         return bool(self._confirmed)
 
     def news(self) -> list[Change]:
-        """Return the changes to commit: the nodes whose newest token was used, without the old
-        one.
-        """
+        """Return the changes to commit: nodes without the old tokens that are out of use."""
         nodes = [self._state.nodes[id] for id in self._confirmed]
         self._confirmed = {node.id: node.token_hash for node in nodes if self._is_confirmed(node)}
         now = self._system.now()

@@ -61,7 +61,7 @@ class Projects:
     async def page(
         self, *, after: str | None, limit: int, only: str | None = None
     ) -> list[tuple[Project, Counts]]:
-        """Up to `limit` projects beyond an id, in order of id, with the counts of their tasks.
+        """Return up to `limit` projects beyond an id, in order of id, with their counts of tasks.
 
         With `only` that one alone, where it belongs on the page.
         """
@@ -112,7 +112,7 @@ class Projects:
         return await self._make(project_id, decide, if_version)
 
     def among(self, *, after: str | None, limit: int, only: str | None = None) -> list[Project]:
-        """Up to `limit` projects beyond an id, in order of id; with `only` that one alone."""
+        """Return up to `limit` projects beyond an id, in order of id; with `only` that alone."""
         known = self._state.projects if only is None else self._state.projects.keys() & {only}
         ids = sorted(id for id in known if after is None or id > after)
         return [self._state.projects[id] for id in ids[:limit]]

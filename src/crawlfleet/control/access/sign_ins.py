@@ -40,28 +40,23 @@ class SignIns:
         self._lasts_s = settings.sign_in_hours * 3600.0
 
     def authenticate(self, secret: str, *, address: str = "") -> Principal:
-        """Return the caller of this browser session; raises `Unauthenticated` if the session is
-        over.
-        """
+        """Return the caller of a browser session; raises `Unauthenticated` if it is over."""
         session, caller = self._known(secret, links=False)
         if address:
             self._keys.note_use(session.parent_id or "", address)
         return caller
 
     def authenticate_link(self, secret: str) -> Principal:
-        """Return the caller of this sign-in link; raises `Unauthenticated` if it was used or is too
-        old.
-        """
+        """Return the caller of a sign-in link; raises `Unauthenticated` if it is used or old."""
         return self._known(secret, links=True)[1]
 
     def expiry_of(self, caller: Principal) -> float | None:
-        """When the caller's session ends, or the key if it showed that; `None` for never."""
+        """Return when the caller's session or key expires; `None` for never."""
         shown = self._state.keyring.key(caller.session_hash or caller.secret_hash)
         return None if shown is None else shown.expires_at
 
     async def open(self, caller: Principal, *, link: str | None = None) -> tuple[Principal, str]:
-        """Open a session for a caller that showed a key or a link; return it with the session's
-        secret.
+        """Open a session for a caller with a key or a link; return it and its secret.
 
         The link is used up in the same commit, so that it opens one session only.
         """

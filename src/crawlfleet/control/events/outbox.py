@@ -20,7 +20,7 @@ log = logger(Component.MASTER)
 CONSUMER: Final = "outbox"
 PORTION: Final = 1000
 CURSOR_EVERY_S: Final = 1.0
-"""One save for all that happens within a second: it costs a commit."""
+"""Interval between two saves of the cursor: each costs a commit."""
 
 
 class Outbox:

@@ -145,8 +145,7 @@ class Events:
     def follow(
         self, wanted: EventFilter, *, after: int | None, name: str = ""
     ) -> Iterator[AsyncGenerator[StreamedEvents, None]]:
-        """Stream matching events for as long as the block is entered; from now on if `after` is
-        `None`.
+        """Stream matching events while the block is entered; from now on without `after`.
 
         An item without events comes first, and every few seconds when nothing happens. The stream
         ends by itself now and then, and when the master stops. Raises `Busy` when there are too

@@ -175,16 +175,12 @@ class FreeCapacity:
         self._free: dict[str, Resources] = {}
         self._whole: dict[str, tuple[Resources, float]] = {}
         self._modest: dict[tuple[str, Resources, float, float], Resources] = {}
-        """Cache of allocations for tasks that ask for neither CPU nor memory, by the free
-        capacity.
-        """
+        """Cache of allocations for tasks that ask for no CPU or memory, by free capacity."""
 
     def allocate(
         self, node_id: str, demand: Resources, capabilities: Mapping[str, Any]
     ) -> Resources:
-        """Return the resources of an execution on the node, and take its demand from the
-        capacity.
-        """
+        """Return the resources of an execution, and take its demand from the capacity."""
         if node_id not in self._whole:
             self._whole[node_id] = (self._fleet.capacity(node_id), self._fleet.load(node_id))
             self._free[node_id] = self._fleet.free(node_id)

@@ -37,9 +37,7 @@ class ExecutionOrders:
     async def ask(
         self, execution: Execution, name: str, arguments: dict[str, Any] | None = None
     ) -> msgspec.Raw:
-        """Send an order and return the execution's answer; raises `Conflict` with its refusal, or
-        `Busy`.
-        """
+        """Send an order and return the answer; raises `Conflict` for a refusal, or `Busy`."""
         if not self.is_connected_here(execution.session_id):
             raise Conflict(
                 f"the node {execution.node_id} of {execution.task_id} speaks to another master; "
@@ -81,9 +79,7 @@ class ExecutionOrders:
             self._polled = {id: at for id, at in self._polled.items() if id in living}
 
     def is_connected_here(self, session_id: str) -> bool:
-        """Return whether a session polls this master for work, so that orders reach it from
-        here.
-        """
+        """Return whether a session polls this master, so that orders reach it from here."""
         heard_at = self._polled.get(session_id, float("-inf"))
         return asyncio.get_running_loop().time() - heard_at <= POLLS_WITHIN_S
 

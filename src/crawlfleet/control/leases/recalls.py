@@ -1,5 +1,4 @@
-"""Takes work back from nodes: when a drain's deadline is over, or a node has been unhealthy for too
-long.
+"""Takes work back from nodes whose drain deadline is over, or that are unhealthy for too long.
 
 The task goes back to the queue at once and costs none of its retries; the node is ordered to stop
 the attempt, and late reports of it are stale by their old token.

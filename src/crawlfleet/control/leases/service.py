@@ -68,9 +68,7 @@ class Leases:
         execution_orders: ExecutionOrders | None = None,
         measuring: Measurement | None = None,
     ) -> None:
-        """Create the service. If `measuring` is not set, the expectations of tasks are not
-        checked.
-        """
+        """Create the service; unless `measuring` is set, expectations are not checked."""
         self._measuring = measuring
         self._state = state
         self._execution_orders = execution_orders or ExecutionOrders(state=state)
@@ -82,9 +80,7 @@ class Leases:
         self._settings = settings
 
     async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
-        """Return the session's work that the node does not hold yet; waits up to `wait_s` for
-        some.
-        """
+        """Return the session's work that the node does not hold; waits up to `wait_s` for it."""
         wait_s = min(request.wait_s, MAX_POLL_S)
         deadline = asyncio.get_running_loop().time() + wait_s
         await self.know_session(node_id, request.session_id)
@@ -138,9 +134,7 @@ class Leases:
         outcomes: list[ReportOutcome],
         wait_s: float,
     ) -> list[int]:
-        """Record these reports of a batch; return the indexes of those that the node has to
-        repeat.
-        """
+        """Record these reports of a batch; return the indexes of those to be repeated."""
         undecided = [*places]
         plan = _Decided([], [], {})
         judged: Mapping[str, QualityRecord] = {}

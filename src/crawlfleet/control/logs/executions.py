@@ -79,9 +79,7 @@ class Logs:
         self._dismissed = False
 
     def count_pages_by(self, counts: Callable[[str], FrontierCounts | None]) -> None:
-        """Register `counts`: it returns the pages and known URLs of a crawl with several
-        executions.
-        """
+        """Register `counts`: it returns the counts of a crawl with several executions."""
         self._counts = counts
 
     def on_progress(self, hear: ProgressHearer) -> None:

@@ -101,8 +101,7 @@ class NodeHistory:
     async def read(
         self, node_id: str, resolution: Resolution, *, since: float, limit: int
     ) -> list[NodeSample]:
-        """Return the last `limit` samples of a node since then, in order; means where it was
-        thinned.
+        """Return the last `limit` samples of a node since then, in order, thinned to means.
 
         Samples that are still kept finer than this resolution are averaged.
         """

@@ -104,9 +104,7 @@ class Nodes:
     async def _register(
         self, registration: Registration, by: Principal, *, joins: bool
     ) -> Registered:
-        """Register as `register` does; with `joins`, the same commit counts a use of the join
-        token.
-        """
+        """Register a node; with `joins`, the same commit counts a use of the join token."""
 
         async def decide() -> tuple[tuple[Registered, Session | None], Change]:
             shown = self._shown(by) if joins else None

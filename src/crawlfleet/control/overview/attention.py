@@ -35,9 +35,7 @@ class Attention:
         rules: PlacementRules,
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`disk_free` returns the free share of the disk with the master's data, `None` if
-        unknown.
-        """
+        """`disk_free` returns the free share of the master's disk, `None` if unknown."""
         self._store = store
         self._state = state
         self._system = system

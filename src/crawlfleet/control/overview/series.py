@@ -69,9 +69,7 @@ class Timeline:
         self._looks.append(TimelineSample(self._system.now(), tasks, state.queue.longest_ready()))
 
     def points(self, seconds: float, *, project_id: str | None = None) -> Series:
-        """Return the series of the last so many seconds, an hour at most; of the fleet, or a
-        project.
-        """
+        """Return the series of the last `seconds`, an hour at most; of all, or of a project."""
         now, tally = self._system.now(), self._state.counters
         end = (now // STEP_S) * STEP_S
         begin = max(end - min(seconds, KEPT_S), (tally.since // STEP_S) * STEP_S)

@@ -31,9 +31,7 @@ class Backlogs:
             self._wake_dispatch()
 
     def renew(self, node_id: str) -> None:
-        """Pass a node's backlog on to the fleet, which may have learned of the node or its slots
-        now.
-        """
+        """Pass a node's backlog on to the fleet, which may have just learned of the node."""
         if node_id not in self._fleet:
             return
         allowed = self._allowed.get(node_id, 0) if self._fleet.capacity(node_id).slots else 0
@@ -42,9 +40,7 @@ class Backlogs:
 
     @contextmanager
     def ending(self, node_id: str, changes: Sequence[Change]) -> Iterator[None]:
-        """Enlarge the node's backlog by the executions that these changes end, during the
-        commit.
-        """
+        """Enlarge the node's backlog by the executions that these changes end."""
         ends = 0
         if self._allowed.get(node_id):
             executions = (each for change in changes for each in change.executions)

@@ -170,9 +170,7 @@ class Counters:
         return happened, failed
 
     def seconds(self, after: float) -> Iterator[tuple[int, Happened, Failed]]:
-        """Yield the counts of each second from `after` on, newest first; seconds without any are
-        left out.
-        """
+        """Yield the counts of each second from `after` on, newest first, without empty ones."""
         for each in reversed(self._seconds):
             if each[0] < after:
                 return

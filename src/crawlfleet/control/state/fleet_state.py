@@ -104,9 +104,7 @@ class FleetState:
         """Live executions by id, each with the newest known state of its task."""
         self._by_session: dict[str, dict[str, None]] = {}
         self._versions: dict[str, int] = {}
-        """Newest known version of each task that has not ended: rows read from the store may be
-        older.
-        """
+        """Newest known version of each unfinished task: rows that were read may be older."""
         self.time_limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.nodes_due = NodesDue(wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
@@ -295,9 +293,7 @@ class FleetState:
             await asyncio.wait([*self._under_way])
 
     def reload(self, why: str) -> StoreUnavailable:
-        """Have the copy loaded anew, which contradicts the store; returns the error to raise
-        meanwhile.
-        """
+        """Have a wrong copy loaded anew; returns the error to raise meanwhile."""
         log.error("memory contradicts the store, loading it anew", why=why)
         self._begin_doubt(why)
         return StoreUnavailable(f"{why}; the state is being read again, try again soon")

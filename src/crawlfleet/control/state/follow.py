@@ -138,8 +138,7 @@ class MasterFollower:
         await refresh.tasks(tasks, executions)
 
     async def _look_around(self) -> None:
-        """Read at an interval the changes that make no event: heartbeats at other masters, and
-        time.
+        """Read changes that make no event, at an interval: heartbeats elsewhere, and time.
 
         Without that, the deadlines of sessions whose heartbeats go to other masters would pass
         here.

@@ -1,6 +1,4 @@
-"""Optimistic locking: of two changes based on one version, one is made, and the other is
-refused.
-"""
+"""Optimistic locking: of two changes based on one version, one is made, one is refused."""
 
 from collections.abc import Iterable
 from itertools import islice

@@ -15,9 +15,7 @@ class LogPosition:
         """Spans of own events beyond a gap: the number before the first, and that of the last."""
 
     def begin(self, seq: int) -> None:
-        """Start from a copy that was loaded when this was the newest event; later ones may be
-        missing.
-        """
+        """Start from a copy loaded when this was the newest event; later ones may be missing."""
         self.through = seq
         self.newest = max(self.newest, seq)
         self._join()

@@ -39,7 +39,7 @@ class ReadyCache:
         return self._tasks.get(task_id)
 
     def forget(self, task_id: str) -> None:
-        """May be called twice."""
+        """Drop a task. May be called twice."""
         self._tasks.pop(task_id, None)
 
 
@@ -155,9 +155,7 @@ class PendingTasks:
         return {id: task for id, task in found if task is not None}
 
     def hold_back(self, task: Task, now: float) -> bool:
-        """Move a ready task to the held ones if its breaker is open now; returns whether it was
-        moved.
-        """
+        """Hold a ready task back if its breaker is open now; returns whether it is held."""
         if not self._gate.breakers.is_open(task) or not self._gate.holds_back(task, now):
             return False
         self._put_held(task)

@@ -116,9 +116,7 @@ class RetryBudgets:
         return reason
 
     def due(self, now: float) -> list[str]:
-        """Return held retries that may go now, and use up budget: they pass when they are put
-        again.
-        """
+        """Let held retries go as the budgets allow; returns their ids, to be put again."""
         self._looked_at = now
         found: list[str] = []
         waiting = [reason for reason in self._lines if reason.startswith(RETRIES)]
@@ -201,9 +199,7 @@ class CircuitBreakers:
         """Breakers that are not closed, by site: the tasks of these sites are held."""
         self._counted: dict[Site, OrderedDict[str, _Counted]] = {}
         self._closed_at: OrderedDict[Site, float] = OrderedDict()
-        """Time at which the breaker of a site was closed: earlier failures do not count any
-        more.
-        """
+        """Time at which a site's breaker was closed: earlier failures do not count any more."""
         self._at_work: dict[Site, int] = {}
         """Sites whose probing task has come to a node, with its number of retries."""
         self._freed: dict[Site, None] = {}
@@ -272,9 +268,7 @@ class CircuitBreakers:
         return has_failed and task.error is not None and task.error.error_class in self._classes
 
     def _note_failure(self, task: Task, site: Site, at: float) -> bool:
-        """Count the last failure of a task; returns `False` if it was counted before, or is too
-        old.
-        """
+        """Count the last failure of a task; returns `False` if it is not new, or too old."""
         if task.updated_at <= self._closed_at.get(site, 0.0) or not self._count(task, site):
             return False
         assert task.error is not None, "it has failed"
@@ -361,9 +355,7 @@ class CircuitBreakers:
         return reason
 
     def due(self, now: float) -> list[str]:
-        """Return held tasks that may go now: of closed breakers, and one probe of each due
-        breaker.
-        """
+        """Return held tasks that may go: of closed breakers, and a probe of each due one."""
         found: list[str] = []
         for site in [*self._freed]:
             waiting = self._lines.first(reason_for(site), MAX_RELEASED)
@@ -470,9 +462,7 @@ class RetryGate:
         return found
 
     def why(self, task: Task, now: float) -> tuple[str, float | None] | None:
-        """Return why a task is held, in a sentence, and when that may change; `None` if it is not
-        held.
-        """
+        """Return why a task is held, and when that may change; `None` if it is not held."""
         reason = self.lines.reason_of(task.id)
         if reason is None:
             return None

@@ -28,9 +28,7 @@ class SharedCommit:
         self._running: set[asyncio.Task[None]] = set()
 
     async def commit(self, changes: Sequence[Change]) -> list[Refusal | None]:
-        """Commit with others; returns the refusals of these changes, raises what the commit
-        raises.
-        """
+        """Commit with others; returns the refusals of these changes."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Refusal | None]] = loop.create_future()
         self._waiting.append((changes, answer))

@@ -57,9 +57,7 @@ class TaskFamilies:
         return [task.id for task in self._stored.values() if task.is_parent]
 
     def missing_parents(self, order: TaskOrder) -> list[str]:
-        """Return the parents that must be read too: the order brings shards of theirs back to
-        life.
-        """
+        """Return parents to read as well: the order brings shards of theirs back to life."""
         if order.verb not in shards.WAKING:
             return []
         named = (task.parent_id for task in self._stored.values())
@@ -79,9 +77,7 @@ class TaskFamilies:
         return self._changed.get(id) or self._stored.get(id)
 
     def is_stored(self, task: Task) -> bool:
-        """Return whether the task is stored like this, and not only in a change that may be
-        refused.
-        """
+        """Return whether the task is stored like this, not only in a change to be committed."""
         return task.id not in self._changed
 
     def lags(self, task: Task) -> bool:
@@ -90,9 +86,7 @@ class TaskFamilies:
         return any(each.status in LEASED and self._lease_of(each) is None for each in concerned)
 
     def follow(self, order: TaskOrder, task: Task, changes: list[Change], *, now: float) -> bool:
-        """Add the order's change of a task to the batch; returns `False` if it does not fit the
-        task.
-        """
+        """Add the order's change of a task to the batch; `False` if it does not fit the task."""
         change = self._followed(order, task, now)
         if change is None:
             return False
@@ -108,9 +102,7 @@ class TaskFamilies:
         return True
 
     def _followed(self, order: TaskOrder, task: Task, now: float) -> Change | None:
-        """Return the change of the task and its family; `None` if the order does not fit the
-        task.
-        """
+        """Return the change of the task and its family; `None` if the order does not fit."""
         if task.is_parent:
             children = self._shards_of(task)
             leases = [(child.id, self._lease_of(child)) for child in children]

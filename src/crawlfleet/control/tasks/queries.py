@@ -131,9 +131,7 @@ class TaskQueries:
         )
 
     def oldest_ready_s(self) -> float | None:
-        """Return the age of the task that has been ready for the longest time; `None` without
-        one.
-        """
+        """Return the age of the longest ready task; `None` without one."""
         made_at = self._state.queue.longest_ready()
         return None if made_at is None else round(max(self._system.now() - made_at, 0.0), 3)
 
@@ -161,9 +159,7 @@ class TaskQueries:
         )
 
     def _waits_for_environment(self, task: Task) -> str:
-        """Return the environment that a task waits for, and its nodes; "" when it waits for no
-        environment.
-        """
+        """Return the environment that a task waits for, and its nodes; "" if none."""
         if task.bundle is None or task.id not in self._state.queue:
             return ""
         asked = requirement_of(task)
@@ -249,9 +245,7 @@ class TaskQueries:
         )
 
     async def _measured(self, task_id: str) -> str:
-        """Return the verdict on the task's items and any decision to wait for, as the end of a
-        sentence.
-        """
+        """Return the verdict on the task's items, and any awaited decision, to end a sentence."""
         found = await self._store.find(measured_runs_of([task_id]))
         return f"; {in_words_of(found[-1])}" if found else ""
 

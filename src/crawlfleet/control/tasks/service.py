@@ -160,9 +160,7 @@ class Tasks:
         return refusal(change.tasks) or change
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
-        """Raise `InvalidRequest` if such a task would not be accepted; a missing project is
-        created.
-        """
+        """Raise `InvalidRequest` if such a task would be refused; create a missing project."""
         await self._know_places([request])
         # The series will be the schedule's own.
         expected = in_series(request.expectations, of_schedule("template"))
@@ -308,9 +306,7 @@ class Tasks:
         return ""
 
     async def _know_places(self, requests: Sequence[TaskRequest]) -> None:
-        """Read clusters and projects that are unknown here: another master may just have made
-        them.
-        """
+        """Read unknown clusters and projects: another master may just have made them."""
         if any(each.cluster_id not in self._state.clusters for each in requests):
             await self._state.refresh.clusters()
         if any(each.project_id not in self._state.projects for each in requests):

@@ -36,9 +36,7 @@ class Frontier(UrlRecords, Protocol):
 
     @property
     def partitions(self) -> int:
-        """The number of partitions, known once the frontier was opened; 1 when it is not
-        divided.
-        """
+        """The number of partitions, known once opened; 1 when the frontier is not divided."""
         ...
 
     def partition_of(self, host: str) -> int:
@@ -76,8 +74,7 @@ class Frontier(UrlRecords, Protocol):
         held: Mapping[str, int],
         now: float,
     ) -> list[HostLease]:
-        """Lease up to `urls` URLs of each of up to `hosts` further hosts that have any to visit
-        now.
+        """Lease up to `urls` URLs of each of up to `hosts` further hosts with URLs to visit now.
 
         `held` maps hosts that this worker holds to how many more URLs of each it wants; these come
         under the token that the worker has. Within a partition, hosts with the earliest `next_at`

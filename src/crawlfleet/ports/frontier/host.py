@@ -48,9 +48,7 @@ class Checkpoint(Protocol):
 
     @property
     def place(self) -> FrontierPlace | None:
-        """The server and state of the frontier, known once the checkpoint was opened; `None` if
-        unset.
-        """
+        """The server and state of the frontier, known once opened; `None` if unset."""
         ...
 
     async def open(self) -> None:
@@ -95,9 +93,7 @@ class ObservableFrontier(Frontier, Protocol):
     """A frontier that also shows which workers hold which hosts, for people."""
 
     async def shares(self) -> Sequence[PartitionFigures]:
-        """Return the figures of each partition, in order, with the workers that hold hosts of
-        it.
-        """
+        """Return the figures of each partition, in order, with the workers that hold hosts."""
         ...
 
 
@@ -159,9 +155,7 @@ class RemoteFrontier(ObservableFrontier, Protocol):
         ...
 
     async def save(self, checkpoint: Checkpoint) -> int:
-        """Copy all steps since the last call to the checkpoint, in portions; returns their
-        number.
-        """
+        """Copy all steps since the last call to the checkpoint, in portions; returns how many."""
         ...
 
     async def restore(self, checkpoint: Checkpoint) -> None:

@@ -148,9 +148,7 @@ class CheckpointFile:
         await self._do(step)
 
     async def _do(self, work: Callable[[], T]) -> T:
-        """Run `work` in the thread of this file; it runs to its end when the caller is
-        cancelled.
-        """
+        """Run `work` in the thread of this file, to its end even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if self._connection is None and work != self._open:
             raise StoreUnavailable(f"{self._path} is closed; open it first")
@@ -256,7 +254,7 @@ def _settle(db: sqlite3.Connection, handed: Mapping[int, Handed]) -> None:
 
 
 def _fold(db: sqlite3.Connection, partition: int, step: bytes) -> None:
-    """Let a step count."""
+    """Apply a step that counts now."""
     rows: dict[int, list[tuple[object, ...]]] = {}
     messages = []
     for kind, key, value in journal.pieces(step):

@@ -71,9 +71,7 @@ class Line:
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
-        """Connect, and check that the server keeps its data. Raises `ConfigError` when it may
-        not.
-        """
+        """Connect; raises `ConfigError` if the server may lose its data."""
         options: dict[str, Any] = {
             "protocol": 2,
             "socket_timeout": ANSWER_S,
@@ -196,9 +194,7 @@ class Line:
         return StoreUnavailable(f"the frontier {self.name} refused: {said}")
 
     def lost(self, how: str) -> FrontierLost:
-        """Return the error to raise when the books of a crawl are gone (`none`, `other`) or older
-        (`back`).
-        """
+        """Return the error for the books of a crawl: gone (`none`, `other`) or older (`back`)."""
         what = {
             "none": "has nothing of this crawl any more: it was emptied, or restored",
             "other": "has another crawl under the same name: it was emptied and begun anew",

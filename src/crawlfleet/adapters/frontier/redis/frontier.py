@@ -110,9 +110,7 @@ class RedisFrontier:
         self._deepest: set[int] = set()
         """Ids that were leased at the greatest depth: their links are kept, but lie too deep."""
         self.epoch = epoch
-        """Epoch of the crawl's books, new with each beginning; known once the frontier was
-        opened.
-        """
+        """Epoch of the crawl's books, new with each beginning; known once opened."""
 
     @property
     def partitions(self) -> int:

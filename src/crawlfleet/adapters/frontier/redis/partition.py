@@ -180,9 +180,7 @@ class Partition:
                 return
 
     async def archived(self) -> AsyncIterator[tuple[bytes, bytes]]:
-        """Yield the ids and records of archived URLs: those that were visited, and that a filter
-        knows.
-        """
+        """Yield ids and records of archived URLs: visited ones that a filter knows."""
         start = 0
         while True:
             end = start + AT_ONCE - 1

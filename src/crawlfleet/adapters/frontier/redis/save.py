@@ -14,11 +14,11 @@ from crawlfleet.model.crawl.frontier import HostState
 from crawlfleet.ports.frontier.host import Checkpoint, Handed, Portion
 
 STEPS_AT_ONCE: Final = 8
-"""One may have some hundred pages with their links."""
+"""Number of steps read at once: a step may have some hundred pages with their links."""
 MORE_STEPS: Final = 1000
 AT_ONCE: Final = 500
 HOSTS_AT_ONCE: Final = 50
-"""One may come with half a megabyte of robots.txt."""
+"""Number of hosts read at once: one may come with half a megabyte of robots.txt."""
 NUMBERS: Final = ("added", "done", "dropped", "ended", "known", "lost", "pages", "place")
 """Names of the counts in the books besides outcomes and depths; all else follows from URLs and
 hosts.

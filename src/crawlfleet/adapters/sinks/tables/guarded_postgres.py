@@ -40,8 +40,9 @@ class GuardedPostgres:
         raise trouble or OSError("no host")
 
     async def _places(self) -> list[tuple[str, list[str], int]]:
-        """Each host with the addresses that may be connected to: all are judged before the first
-        is."""
+        """Return each host with its allowed addresses: all hosts are checked before the first
+        connection.
+        """
         dialler = Dialler(allow_private=self._allow_private, connect_s=CONNECT_S)
         try:
             async with asyncio.timeout(CONNECT_S):

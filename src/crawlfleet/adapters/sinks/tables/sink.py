@@ -31,7 +31,7 @@ class TableReceipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemRow(NamedTuple):
-    """As in the table."""
+    """A row of the table."""
 
     crawl: str
     page: int

@@ -26,7 +26,7 @@ OWN: Final = ("item_kind", "crawl_id", "visited_at")
 
 
 class Column(NamedTuple):
-    """One field in a view."""
+    """A column of a view, which shows one field."""
 
     field: str
     name: str

@@ -100,7 +100,7 @@ class MemoryHistory:
         raise NotImplementedError
 
     def _forget_samples(self, node_ids: Collection[str]) -> None:
-        """All that is kept of nodes that are gone."""
+        """Drop all samples of nodes that are gone."""
         for key in [key for key in self._samples if key[0] in node_ids]:
             del self._samples[key]
 

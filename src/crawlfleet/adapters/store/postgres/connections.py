@@ -145,9 +145,7 @@ class Readers:
     """Answers queries on a few connections, on new ones when those are lost."""
 
     def __init__(self, server: Server, *, writes: bool = False) -> None:
-        """Create a reader. With `writes`, its statements may change something, and may be
-        repeated.
-        """
+        """Create readers; with `writes`, their statements may change something and be repeated."""
         self._address = server.address
         self._pool = server.pool(writes=writes)
 
@@ -165,7 +163,7 @@ class Readers:
         await self._pool
 
     async def close(self) -> None:
-        """Let the queries under way end, for a while."""
+        """Wait a while for running queries, then close the connections."""
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._pool.close()
@@ -191,4 +189,6 @@ def _options(settings: dict[str, str]) -> dict[str, Any]:
 
 
 async def _leave(connection: Connection) -> None:
-    """Nothing to reset: a read leaves no trace in its session, and a reset is a round trip."""
+    """Skip the reset of a connection: a read leaves no trace in its session, and a reset is a round
+    trip.
+    """

@@ -73,7 +73,7 @@ class Presence:
         return session.over
 
     async def give_up_lead(self, over: asyncio.Event) -> None:
-        """Let the others in, unless the lock was lost anyway."""
+        """Release the lead for other masters, unless the lock was lost anyway."""
         session = self._session
         if session is not None and session.over is over:
             with suppress(StoreUnavailable):
@@ -155,9 +155,7 @@ class _Session:
             await self.ask("SELECT true")
 
     async def ask(self, statement: str) -> Any:
-        """Run a statement and return its value; the session is over when the server does not
-        answer.
-        """
+        """Run a statement and return its value; without an answer the session is over."""
         try:
             async with asyncio.timeout(ANSWER_S), self._turn:
                 return await self._connection.fetchval(statement)

@@ -84,7 +84,7 @@ class PostgresStore(SqlStore[Statement]):
             await writer.close()
 
     def archive(self) -> PostgresArchive:
-        """All of its rows in bulk, whether or not it is open."""
+        """Return the archive of all rows in bulk, whether or not the store is open."""
         return PostgresArchive(self._server)
 
     async def lead(self, leader: str) -> Lead | None:
@@ -143,9 +143,7 @@ class PostgresStore(SqlStore[Statement]):
         return await self._writer.ask(job)
 
     async def _archive(self, operation: maintenance.Operation[Statement]) -> Any:
-        """Run an operation beside the writer: nothing depends on it, so it must not hold up
-        commits.
-        """
+        """Run an operation beside the writer, so that it does not hold up commits."""
         if self._readers is None:
             raise self._closed()
 

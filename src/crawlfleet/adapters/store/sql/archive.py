@@ -43,7 +43,7 @@ LAST_SEQ: Final = (
 
 
 def reading(dialect: Dialect) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Each table: its name, its columns, and the statement that reads them."""
+    """Yield the name of each table, its columns, and the statement that reads them."""
     for name, table in TABLES.items():
         columns = tuple(str(column.name) for column in table.columns)
         yield name, columns, str(select(table).compile(dialect=dialect))

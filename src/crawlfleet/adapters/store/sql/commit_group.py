@@ -53,9 +53,7 @@ class Named:
     __slots__ = ("batches", "claims", "ids", "sessions")
 
     def __init__(self, batches: Iterable[Changes], *, trusting: bool = False) -> None:
-        """Collect the names in these batches; with `trusting`, without those of tasks and
-        executions.
-        """
+        """Collect names; with `trusting`, without those of tasks and executions."""
         self.ids: defaultdict[type[Any], set[str]] = defaultdict(set)
         """Ids by kind; most batches have one or two kinds."""
         self.claims: set[tuple[str, str]] = set()
@@ -201,7 +199,7 @@ class Group:
             yield mapping, None, mapping.encode(executions)
 
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[Any]]]:
-        """All other values to write, table by table; tables without a row are left out."""
+        """Yield all other values to write, table by table; tables without a row are left out."""
         kinds = self.made.keys() | self.changed.keys()
         # In an order that is the same for the same kinds: statements are made once for each.
         for kind in sorted(kinds, key=attrgetter("__name__")):

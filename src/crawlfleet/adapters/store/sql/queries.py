@@ -226,7 +226,7 @@ class _First:
 
 
 def _split(terms: tuple[Term, ...]) -> list[tuple[Term, ...]]:
-    """One run for each of a few values that a field may have."""
+    """Split terms into runs: one for each of a few values that a field may have."""
     parts = [
         [Term(term.field, Op.EQUAL, value) for value in dict.fromkeys(term.value)]
         if term.op is Op.AMONG and 0 < len(term.value) <= MAX_RUNS

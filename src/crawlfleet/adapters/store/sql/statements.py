@@ -74,7 +74,7 @@ def filters_of(filter: TaskFilter) -> tuple[tuple[str, ...], Values]:
 
 
 class Statements(Generic[T]):
-    """All of them in one dialect. Names of parameters are in the comments where they matter."""
+    """All statements in one dialect. Names of parameters are in the comments where they matter."""
 
     def __init__(self, dialect: Dialect[T]) -> None:
         self._dialect = dialect
@@ -271,7 +271,9 @@ class Statements(Generic[T]):
         self.remove_samples = finish(delete(node_samples).where(of_node & at))
 
     def _find_audit(self, given: frozenset[str]) -> T:
-        """Up to `limit` entries, newest first; `given` names the parameters that restrict."""
+        """Select up to `limit` entries, newest first; `given` names the parameters that
+        restrict.
+        """
         columns, actor = audit.c, bindparam("actor", type_=audit.c.actor.type)
         conditions = {
             "actor": (columns.actor == actor) | (columns.actor_id == actor),

@@ -274,7 +274,7 @@ class SqliteStore(SqlStore[str]):
         return await super().count_tasks_by_project() if counts is None else counts.by_project()
 
     def archive(self) -> SqliteArchive:
-        """All of its rows in bulk, whether or not it is open."""
+        """Return the archive of all rows in bulk, whether or not the store is open."""
         return SqliteArchive(self._path, _lock)
 
     def _counts(self) -> Counts | None:
