@@ -3109,7 +3109,7 @@ export interface components {
         };
         /**
          * AlertPatch
-         * @description What is to be changed; the rest stays. `null` takes back what need not be set.
+         * @description Changes to a rule: a field that is left out stays as it is, `null` unsets an optional one.
          */
         AlertPatch: {
             /** @description Takes the place of `below`. */
@@ -3134,39 +3134,39 @@ export interface components {
          */
         AlertRequest: {
             /**
-             * @description It holds when the value is higher.
+             * @description Upper limit: the condition holds while the value is higher than this.
              * @default null
              */
             above?: number | null;
             /**
-             * @description It holds when the value is lower.
+             * @description Lower limit: the condition holds while the value is lower than this.
              * @default null
              */
             below?: number | null;
             /**
-             * @description It holds no longer when the value is back at this; the limit itself when not set.
+             * @description The condition ends when the value is back at this; when not set, at the limit itself.
              * @default null
              */
             clear_at?: number | null;
             /**
-             * @description And must not hold for so long before it is over.
+             * @description Seconds that the condition must not hold before the alert ends.
              * @default 0
              */
             clear_s?: number;
             /** @default  */
             description?: string;
             /**
-             * @description How the kinds of events begin that `events` counts.
+             * @description Beginning of the kinds of events that `events` counts.
              * @default
              */
             event?: string;
             /**
-             * @description It has to hold for so long before it fires.
+             * @description Seconds that the condition has to hold before the alert fires.
              * @default 0
              */
             for_s?: number;
             /**
-             * @description How long to wait for more of the same before people are told.
+             * @description Seconds to wait for more of the same before people are notified.
              * @default 10
              */
             group_s?: number;
@@ -3180,21 +3180,21 @@ export interface components {
             /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
             name: string;
             /**
-             * @description Only what belongs to this project; for `events` and `error_share`.
+             * @description Project that the rule is limited to; for `events` and `error_share`.
              * @default null
              */
             project_id?: string | null;
             /**
-             * @description While it fires, they are told again after so long.
+             * @description Seconds after which people are notified again while the alert fires.
              * @default 14400
              */
             repeat_s?: number;
             /** @default warning */
             severity?: components["schemas"]["Severity"];
-            /** @description What is watched. */
+            /** @description The measurement that the rule watches. */
             source: components["schemas"]["Source"];
             /**
-             * @description How far back `events` and `error_share` look.
+             * @description Seconds back over which `events` and `error_share` count.
              * @default 300
              */
             window_s?: number;
@@ -3206,15 +3206,15 @@ export interface components {
         AlertView: {
             above: number | null;
             below: number | null;
-            /** @description Who made or changed it last. */
+            /** @description Last change of the rule in words, such as `changed by admin`. */
             cause: string;
             clear_at: number | null;
             clear_s: number;
-            /** @description How many things it is about. */
+            /** @description Number of subjects. */
             count: number;
             description: string;
             event: string;
-            /** @description Since when it fires. */
+            /** @description Time since which the alert fires. */
             fired_at: string | null;
             for_s: number;
             group_s: number;
@@ -3226,25 +3226,25 @@ export interface components {
             project_id: string | null;
             repeat_s: number;
             severity: string;
-            /** @description Those that are not over. */
+            /** @description Silences that have not ended. */
             silences: components["schemas"]["SilenceView"][];
             source: string;
             /** @description `quiet` or `firing`. */
             status: string;
-            /** @description What it is about, the first 20. */
+            /** @description Ids of the first 20 subjects, such as nodes or tasks. */
             subjects: string[];
-            /** @description What is the matter, while it fires. */
+            /** @description The problem in words, while the alert fires. */
             summary: string;
-            /** @description When people were told last that it does. */
+            /** @description Time of the last notification that the alert fires. */
             told_at: string | null;
-            /** @description As of the last time that something was written down of it. */
+            /** @description The value when the state of the rule was last saved. */
             value: number;
             version: number;
             window_s: number;
         };
         /**
          * Assignment
-         * @description The right and the duty to attempt a task, under its fencing token.
+         * @description An assignment of a task to a node, under a fencing token.
          */
         Assignment: {
             /** @default {} */
@@ -3252,24 +3252,24 @@ export interface components {
             /** @default 1 */
             attempt?: number;
             /**
-             * @description The code that it runs, which the node fetches with `:bundle` where it does not have it.
+             * @description Code that the task runs; the node fetches it with `:bundle` if it does not have it.
              * @default null
              */
             bundle?: components["schemas"]["BundleRef"] | null;
             execution_id: string;
             /**
-             * @description The lowest level of isolation that it may run in; as the node sees fit when not set.
+             * @description Minimum isolation; the node decides when not set.
              * @default null
              */
             isolation?: components["schemas"]["Level"] | null;
             parameters: unknown;
             /**
-             * @description The task that it is a part of.
+             * @description Task that this task is a shard of.
              * @default null
              */
             parent_id?: string | null;
             /**
-             * @description The names of those that it is given; the node fetches their values with `:secrets`.
+             * @description Names of the secrets that the task gets; the node fetches their values with `:secrets`.
              * @default []
              */
             secrets?: string[];
@@ -3285,7 +3285,7 @@ export interface components {
         };
         /**
          * AttentionList
-         * @description All that ought to be looked at, the most pressing first.
+         * @description All problems that need attention, the most severe first.
          */
         AttentionList: {
             items: components["schemas"]["Concern"][];
@@ -3308,7 +3308,7 @@ export interface components {
             /** @default  */
             address?: string;
             at: string;
-            /** @description How many things it changed. */
+            /** @description Number of things that the request changed. */
             count: number;
             id: string;
             /**
@@ -3319,39 +3319,39 @@ export interface components {
             /** @enum {string} */
             role: "viewer" | "operator" | "admin" | "node";
             /**
-             * @description The ids of the first 20 of them.
+             * @description Ids of the first 20 things that the request changed.
              * @default []
              */
             subjects?: string[];
         };
         /**
          * BackfillReply
-         * @description What a back-fill came to.
+         * @description The result of a back-fill.
          */
         BackfillReply: {
-            /** @description Due instants of the range that have started something before. */
+            /** @description Due instants of the range that had been started before. */
             already: number;
             /** @description One for each due instant that was, or would be, dealt with now. */
             items: components["schemas"]["FiringView"][];
         };
         /**
          * BackfillRequest
-         * @description Which range of due instants to make up for.
+         * @description The range of due instants to back-fill.
          */
         BackfillRequest: {
             /**
-             * @description Only tell what would be started.
+             * @description Report the starts without making them.
              * @default false
              */
             dry_run?: boolean;
-            /** @description From this instant on. */
+            /** @description First instant of the range. */
             since: string;
-            /** @description Before this instant; not in the future. */
+            /** @description End of the range: only earlier instants count; it must not be in the future. */
             until: string;
         };
         /**
          * Backoff
-         * @description The waits after errors of one class; what is not set is as for the others.
+         * @description Delays after errors of one class; values that are not set are as for other classes.
          */
         Backoff: {
             /** @default null */
@@ -3363,7 +3363,7 @@ export interface components {
         };
         /**
          * BatchItem
-         * @description What became of one task of a batch.
+         * @description The result for one task of a batch.
          */
         BatchItem: {
             /** @default false */
@@ -3382,19 +3382,19 @@ export interface components {
         };
         /**
          * BatchRequest
-         * @description Many tasks at once; each is judged on its own.
+         * @description Many tasks at once; each is checked on its own.
          */
         BatchRequest: {
-            /** @description Each as one that is submitted alone. */
+            /** @description Each task as in a request for a single task. */
             tasks: components["schemas"]["TaskRequest"][];
         };
         /**
          * BreakerClosing
-         * @description Whose tasks go on.
+         * @description A request to close the breaker of a target.
          */
         BreakerClosing: {
             /**
-             * @description Those of this project; of all, or of the one that the key is bound to, if it is not said.
+             * @description Project to close it for; when not set, all projects or the project of the key.
              * @default null
              */
             project_id?: string | null;
@@ -3402,78 +3402,78 @@ export interface components {
         /** BreakerList */
         BreakerList: {
             items: components["schemas"]["BreakerView"][];
-            /** @description How many there are, with those that were left out. */
+            /** @description Number of all breakers, including those that are not in `items`. */
             total: number;
         };
         /**
          * BreakerView
-         * @description A site that tasks of a project depend on, and how it stands for them.
+         * @description The circuit breaker of a site for the tasks of a project.
          */
         BreakerView: {
             /**
-             * @description What the last one failed with.
+             * @description Message of the last failure.
              * @default
              */
             error?: string;
-            /** @description In a row, without a success between them. */
+            /** @description Failures in a row. */
             failures: number;
             /** @default null */
             opened_at?: string | null;
             /**
-             * @description The task that was let through.
+             * @description Id of the task that tests the target.
              * @default null
              */
             probe?: string | null;
             /**
-             * @description Whose tasks; not set in the answer to who closes it for all projects.
+             * @description Project of the tasks; not set in the answer to a request that closes it for all projects.
              * @default null
              */
             project_id?: string | null;
             /**
-             * @description When the next task is let through.
+             * @description Time when the next task tests the target.
              * @default null
              */
             retry_at?: string | null;
             /**
-             * @description When the first of them happened.
+             * @description Time of the first failure in the row.
              * @default null
              */
             since?: string | null;
             /**
-             * @description `open`: tasks for it wait; `probing`: one of them was let through; `closed`: they go their
-             *     way, and failures are counted.
+             * @description `open`: tasks for the target wait; `probing`: one task tests it; `closed`: tasks run and
+             *     failures are counted.
              * @enum {unknown}
              */
             state: "closed" | "open" | "probing";
             target: string;
             /**
-             * @description How many tasks wait for it, as far as this master knows.
+             * @description Number of tasks that wait for the target, as far as this master knows.
              * @default 0
              */
             waiting?: number;
         };
         /**
          * BulkPriorityRequest
-         * @description As for the other orders, and the new priority.
+         * @description Tasks by `ids` or `filter`, as for other orders, and their new priority.
          */
         BulkPriorityRequest: {
             /**
-             * @description The `next_cursor` of the request before, to go on where that ended.
+             * @description The `next_cursor` of the previous request, to continue where it ended.
              * @default null
              */
             cursor?: string | null;
             /**
-             * @description Which tasks are meant, in place of their ids.
+             * @description Filter for tasks, instead of ids.
              * @default null
              */
             filter?: components["schemas"]["TaskSelection"] | null;
             /**
-             * @description Up to 10,000 tasks, in place of a filter.
+             * @description Ids of up to 10,000 tasks, instead of a filter.
              * @default []
              */
             ids?: string[];
             /**
-             * @description How many of the filter's tasks to go through in this request, oldest first.
+             * @description Maximum number of matching tasks to process in this request, oldest first.
              * @default 10000
              */
             limit?: number;
@@ -3482,43 +3482,44 @@ export interface components {
         };
         /**
          * BulkReply
-         * @description What became of an order about many tasks.
+         * @description The result of an order for many tasks.
          */
         BulkReply: {
             changed: number;
             /**
-             * @description Send it as `cursor` to go on with the filter's other tasks; `null` when there are none.
+             * @description Value of `cursor` for the next request with the same filter; `null` when no tasks are
+             *     left.
              * @default null
              */
             next_cursor?: string | null;
-            /** @description The first 100 of them. */
+            /** @description The first 100 refusals. */
             refused: components["schemas"]["RefusedOrder"][];
             refused_count: number;
-            /** @description Tasks that were already as ordered. */
+            /** @description Tasks that were in the ordered state already. */
             unchanged: number;
         };
         /**
          * BulkRequest
-         * @description Many tasks by their `ids`, or all that a `filter` chooses: one of the two.
+         * @description Tasks by their `ids` or by a `filter`; exactly one of them.
          */
         BulkRequest: {
             /**
-             * @description The `next_cursor` of the request before, to go on where that ended.
+             * @description The `next_cursor` of the previous request, to continue where it ended.
              * @default null
              */
             cursor?: string | null;
             /**
-             * @description Which tasks are meant, in place of their ids.
+             * @description Filter for tasks, instead of ids.
              * @default null
              */
             filter?: components["schemas"]["TaskSelection"] | null;
             /**
-             * @description Up to 10,000 tasks, in place of a filter.
+             * @description Ids of up to 10,000 tasks, instead of a filter.
              * @default []
              */
             ids?: string[];
             /**
-             * @description How many of the filter's tasks to go through in this request, oldest first.
+             * @description Maximum number of matching tasks to process in this request, oldest first.
              * @default 10000
              */
             limit?: number;
@@ -3530,7 +3531,8 @@ export interface components {
         };
         /**
          * BundleRef
-         * @description What a task runs: fixed when it is submitted, so that all of its attempts run the same.
+         * @description The code of a task: fixed when the task is submitted, so that all attempts run the same
+         *         code.
          */
         BundleRef: {
             digest: string;
@@ -3547,7 +3549,7 @@ export interface components {
         };
         /**
          * BundleRequest
-         * @description Code to be handed over.
+         * @description A bundle version to upload.
          */
         BundleRequest: {
             /** @description A zip archive or a wheel, in base64; 10 MB at most before that. */
@@ -3555,7 +3557,7 @@ export interface components {
             /** @description Letters, digits, dot, dash and underscore, at most 64. */
             name: string;
             /**
-             * @description What is new, for people.
+             * @description Changes in this version, for people.
              * @default
              */
             note?: string;
@@ -3563,7 +3565,7 @@ export interface components {
         /** BundleRollback */
         BundleRollback: {
             /**
-             * @description The version to go back (or forward) to; the one before the present one when not set.
+             * @description Version to make current; when not set, the one before the current version.
              * @default null
              */
             version?: number | null;
@@ -3614,34 +3616,37 @@ export interface components {
         };
         /**
          * Cause
-         * @description What keeps a number of nodes from a task.
+         * @description One reason that keeps a number of nodes from a task.
          */
         Cause: {
-            /** @description The name of the filter, or `size` where the node is too small at any time. */
+            /** @description Name of the filter, or `size` where the node's total capacity is too small. */
             code: string;
-            /** @description Whether it stays until somebody changes the node or the task; others pass by themselves. */
+            /**
+             * @description True if the cause stays until somebody changes the node or the task; other causes pass by
+             *     themselves.
+             */
             lasting: boolean;
-            /** @description Each node counts once: under what lasts, if anything does. */
+            /** @description Number of nodes. Each node counts for one cause only; lasting causes come first. */
             nodes: number;
         };
         /**
          * Check
-         * @description One expectation, and what was measured.
+         * @description One expectation with the measured value.
          */
         Check: {
             /**
-             * @description The highest.
+             * @description Highest allowed value.
              * @default null
              */
             max?: number | null;
             /** @default null */
             measured?: number | null;
             /**
-             * @description The lowest value that is as expected.
+             * @description Lowest allowed value.
              * @default null
              */
             min?: number | null;
-            /** @description Its path within the expectations, such as `fields.price.empty`. */
+            /** @description Path within the expectations, such as `fields.price.empty`. */
             name: string;
             outcome: components["schemas"]["CheckOutcome"];
             words: string;
@@ -3653,50 +3658,50 @@ export interface components {
         CheckOutcome: "broken" | "met" | "unknown";
         /**
          * CloneRequest
-         * @description The same task once more; what is set here replaces what the original had.
+         * @description A copy of a task; fields that are set replace those of the original.
          */
         CloneRequest: {
             /**
-             * @description The same request: sent again, it gives the same new task.
+             * @description Key of this request: sent again, it returns the same new task.
              * @default null
              */
             idempotency_key?: string | null;
-            /** @description Those of the original when left out. */
+            /** @description Parameters; those of the original when left out. */
             parameters?: unknown;
             /**
-             * @description That of the original when left out.
+             * @description Priority; that of the original when left out.
              * @default null
              */
             priority?: number | null;
         };
         /**
          * ClusterHealth
-         * @description How a cluster is, the worst first.
+         * @description The health of a cluster, with its problems, the worst first.
          */
         ClusterHealth: {
-            /** @description Of the nodes that are online. */
+            /** @description Capacity of the nodes that are online. */
             capacity: components["schemas"]["Resources"];
             cluster_id: string;
             configuration_version: number;
             free: components["schemas"]["Resources"];
-            /** @description `healthy`, `degraded` or `unhealthy`, as the worst of `troubles` has it. */
+            /** @description `healthy`, `degraded` or `unhealthy`, according to the worst of `troubles`. */
             health: string;
-            /** @description How many nodes are how healthy. */
+            /** @description Number of nodes with each health. */
             node_health: {
                 [key: string]: number;
             };
-            /** @description How many there are in each state. */
+            /** @description Number of nodes in each state. */
             nodes: {
                 [key: string]: number;
             };
-            /** @description The age of the oldest of them; `null` when there is none. */
+            /** @description Age in seconds of the task that has been ready for longest; `null` when no task is ready. */
             oldest_ready_s: number | null;
-            /** @description Connected nodes that do not yet say that they run this version. */
+            /** @description Number of connected nodes that do not report this version of the configuration yet. */
             outdated_nodes: number;
-            /** @description Tasks that wait for a node. */
+            /** @description Number of tasks that wait for a node. */
             ready: number;
             status: string;
-            /** @description How many there are in each state that is not the end. */
+            /** @description Number of tasks in each state that is not terminal. */
             tasks: {
                 [key: string]: number;
             };
@@ -3710,11 +3715,12 @@ export interface components {
         };
         /**
          * ClusterPatch
-         * @description What is to be changed; the rest stays.
+         * @description Changes to a cluster; a field that is left out stays as it is.
          */
         ClusterPatch: {
             /**
-             * @description Makes a new version of the configuration, where something changes.
+             * @description Changes to the settings; if anything differs, they make a new version of the
+             *     configuration.
              * @default {}
              */
             configuration?: components["schemas"]["ClusterSettingsPatch"];
@@ -3724,11 +3730,11 @@ export interface components {
         };
         /**
          * ClusterRequest
-         * @description A new cluster; sent again, it gives the same one.
+         * @description A cluster to create; the same request again returns the same cluster.
          */
         ClusterRequest: {
             /**
-             * @description What holds for its nodes in place of the fleet's settings.
+             * @description Settings of the cluster that replace those of the fleet.
              * @default {}
              */
             configuration?: components["schemas"]["ClusterSettingsRequest"];
@@ -3737,51 +3743,53 @@ export interface components {
             /** @description Letters, digits, dot, dash and underscore, at most 64. */
             id: string;
             /**
-             * @description For people; the id when empty.
+             * @description Display name; the id when empty.
              * @default
              */
             name?: string;
             /**
-             * @description Whose it is: only tasks of this project run on its nodes. Clusters of the project `default`
-             *     are shared: tasks of all projects run there.
+             * @description Project that owns the cluster: only its tasks run on the cluster's nodes. A cluster of the
+             *     project `default` is shared by all projects.
              * @default default
              */
             project_id?: string;
         };
         /**
          * ClusterSettings
-         * @description What holds for a cluster in place of the fleet's settings, where it is set.
+         * @description Settings of a cluster that replace those of the fleet, where they are set.
          */
         ClusterSettings: {
             /**
-             * @description How nodes are ranked for tasks that name no strategy.
+             * @description Strategy for tasks that name none.
              * @default null
              */
             default_strategy?: string | null;
             /**
-             * @description How often a node says that it is alive.
+             * @description Seconds between heartbeats of a node.
              * @default null
              */
             heartbeat_interval_s?: number | null;
             /**
-             * @description The least important lines that a node writes to its log.
+             * @description Lowest level of the lines in a node's log file.
              * @default null
              */
             log_level?: ("debug" | "error" | "info" | "warning") | null;
             /**
-             * @description At most so many executions run at once on a node, however many it offers; 0 for none.
+             * @description Maximum number of executions at once on a node, however many slots it offers; 0 for none.
              * @default null
              */
             max_slots?: number | null;
             /**
-             * @description A node that is silent for so long loses its session; more than twice the interval.
+             * @description Seconds without a heartbeat after which a node loses its session; more than twice the
+             *     interval.
              * @default null
              */
             session_timeout_s?: number | null;
         };
         /**
          * ClusterSettingsPatch
-         * @description What is to be changed of a cluster's settings: `null` takes one back, the rest stays.
+         * @description Changes to a cluster's settings: `null` unsets a setting, one that is left out stays as it
+         *         is.
          */
         ClusterSettingsPatch: {
             default_strategy?: string | null;
@@ -3792,31 +3800,32 @@ export interface components {
         };
         /**
          * ClusterSettingsRequest
-         * @description What is to hold for the cluster in place of the fleet's settings.
+         * @description Settings of a cluster that replace those of the fleet.
          */
         ClusterSettingsRequest: {
             /**
-             * @description How nodes are ranked for tasks that name no strategy.
+             * @description Strategy for tasks that name none.
              * @default null
              */
             default_strategy?: string | null;
             /**
-             * @description How often a node says that it is alive.
+             * @description Seconds between heartbeats of a node.
              * @default null
              */
             heartbeat_interval_s?: number | null;
             /**
-             * @description The least important lines that a node writes to its log.
+             * @description Lowest level of the lines in a node's log file.
              * @default null
              */
             log_level?: ("debug" | "error" | "info" | "warning") | null;
             /**
-             * @description At most so many executions run at once on a node, however many it offers; 0 for none.
+             * @description Maximum number of executions at once on a node, however many slots it offers; 0 for none.
              * @default null
              */
             max_slots?: number | null;
             /**
-             * @description A node that is silent for so long loses its session; more than twice the interval.
+             * @description Seconds without a heartbeat after which a node loses its session; more than twice the
+             *     interval.
              * @default null
              */
             session_timeout_s?: number | null;
@@ -3837,7 +3846,10 @@ export interface components {
             description: string;
             id: string;
             name: string;
-            /** @description Whose it is; those of the project `default` are shared by all projects. */
+            /**
+             * @description Project that owns the cluster; clusters of the project `default` are shared by all
+             *     projects.
+             */
             project_id: string;
             /** @description `active`, `maintenance` (no new work on its nodes) or `inactive` (no new tasks either). */
             status: string;
@@ -3846,32 +3858,33 @@ export interface components {
         };
         /**
          * Concern
-         * @description Something that is not as it should be.
+         * @description A problem that needs attention.
          */
         Concern: {
             /**
-             * @description Why, where that is known: what nodes lack (`task_type`, with `n` of them), or what is wrong
-             *     with a node (`memory`, with `value` and `limit`).
+             * @description Causes, where they are known: missing requirements of nodes (`task_type`, with `n` nodes), or
+             *     problems of a node (`memory`, with `value` and `limit`).
              * @default []
              */
             because?: components["schemas"]["Phrase"][];
             /**
-             * @description How many things it stands for.
+             * @description Number of things with this problem.
              * @default 1
              */
             count?: number;
-            /** @description A stable word for programs, such as `node_unresponsive` or `nothing_can_run`. */
+            /** @description Stable code for programs, such as `node_unresponsive` or `nothing_can_run`. */
             kind: string;
             message: string;
             remedy: string;
             /**
-             * @description `high`: work does not get done; `medium`: it may soon not; `low`: good to know.
+             * @description `high`: work does not get done; `medium`: work may soon not get done; `low`: for your
+             *     information.
              * @enum {string}
              */
             severity: "high" | "medium" | "low";
             subject: components["schemas"]["Subject"];
             /**
-             * @description What the message names, such as the `name` of a node; none where it is about several.
+             * @description Values in the message, such as the `name` of a node; empty where it is about several.
              * @default {}
              */
             values?: {
@@ -3880,7 +3893,7 @@ export interface components {
         };
         /**
          * ConditionView
-         * @description Something about a node that is not as it should be.
+         * @description A problem of a node.
          */
         ConditionView: {
             /** @enum {string} */
@@ -3888,14 +3901,14 @@ export interface components {
             /** @description `cpu`, `memory`, `disk`, `errors`, `latency`, `clock` or `probe`. */
             kind: string;
             /**
-             * @description What it should have stayed within.
+             * @description Limit that the value exceeds.
              * @default null
              */
             limit?: number | null;
             reason: string;
             since: string;
             /**
-             * @description What was measured when it began, in the unit of its setting; null where nothing was.
+             * @description Measured value when the condition began, in the unit of its setting; `null` if none.
              * @default null
              */
             value?: number | null;
@@ -3907,7 +3920,7 @@ export interface components {
         };
         /**
          * ConfigurationView
-         * @description The settings of a cluster from one change to the next.
+         * @description One version of a cluster's settings.
          */
         ConfigurationView: {
             cause: string;
@@ -3917,70 +3930,70 @@ export interface components {
         };
         /**
          * CountRange
-         * @description How many there should be.
+         * @description Allowed range of a number.
          */
         CountRange: {
             /**
-             * @description At most so many.
+             * @description Maximum.
              * @default null
              */
             max?: number | null;
             /**
-             * @description At least so many.
+             * @description Minimum.
              * @default null
              */
             min?: number | null;
         };
         /**
          * CrawlFigures
-         * @description How far a crawl has got.
+         * @description Progress of a crawl.
          */
         CrawlFigures: {
             /**
-             * @description By the node's clock, in seconds since 1970, as are all instants here.
+             * @description Time by the node's clock, in seconds since 1970, as are all instants here.
              * @default 0
              */
             at?: number;
             /**
-             * @description That came over the wire.
+             * @description Bytes received.
              * @default 0
              */
             bytes?: number;
             /**
-             * @description Known URLs by their distance from a seed.
+             * @description Number of known URLs by their distance from a seed.
              * @default []
              */
             depths?: number[];
             /** @default 0 */
             done?: number;
             /**
-             * @description Selectors that have caught nothing on many pages, by their fields; in the end, on any.
+             * @description Selectors that have matched nothing on many pages, by field; at the end, on any page.
              * @default {}
              */
             empty_fields?: {
                 [key: string]: string;
             };
             /**
-             * @description Those of `done` that gave an error instead of a page.
+             * @description URLs of `done` whose visit gave an error instead of a page.
              * @default 0
              */
             failed?: number;
             /**
-             * @description The most blocked and the slowest first, at most 50.
+             * @description Hosts with the most blocked and slowest first, at most 50.
              * @default []
              */
             hosts?: components["schemas"]["HostReport"][];
             /** @default 0 */
             in_flight?: number;
             /**
-             * @description Whether the crawl is over.
+             * @description True if the crawl has ended.
              * @default false
              */
             is_final?: boolean;
             /** @default false */
             is_paused?: boolean;
             /**
-             * @description In the output.
+             * @description Items in the output.
              * @default 0
              */
             items?: number;
@@ -3994,32 +4007,33 @@ export interface components {
                 [key: string]: number;
             };
             /**
-             * @description As was committed over all attempts, as is all here but `rate_per_s`, `hosts` and `rates`.
+             * @description Committed pages over all attempts, as are all figures except `rate_per_s`, `hosts` and
+             *     `rates`.
              * @default 0
              */
             pages?: number;
             /**
-             * @description Over the last ten seconds or so.
+             * @description Pages per second over about the last ten seconds.
              * @default 0
              */
             rate_per_s?: number;
             /**
-             * @description The last minutes, in stretches of ten seconds.
+             * @description The last minutes, in periods of ten seconds.
              * @default []
              */
             rates?: components["schemas"]["Rate"][];
             /**
-             * @description Links that do not belong to the crawl, each time that one was met.
+             * @description Links that do not belong to the crawl, counted each time one was found.
              * @default 0
              */
             rejected?: number;
             /**
-             * @description All that it took: redirects, robots.txt and further tries, too; never fewer than `pages`.
+             * @description Requests, including redirects, robots.txt and retries; at least as many as `pages`.
              * @default 0
              */
             requests?: number;
             /**
-             * @description Visits that ended with the URL being put back, to be visited again.
+             * @description Visits after which the URL was queued again.
              * @default 0
              */
             retries?: number;
@@ -4033,7 +4047,7 @@ export interface components {
         CrawlItem: {
             fields: Record<string, unknown>;
             kind: string;
-            /** @description From 1, in the order of the output. */
+            /** @description Position in the order of the output, from 1. */
             number: number;
         };
         /** CrawlItemPage */
@@ -4058,7 +4072,7 @@ export interface components {
         CrawlView: {
             created_at: string;
             /**
-             * @description The newest; without hosts and rates in a list.
+             * @description The newest figures; in a list without hosts and rates.
              * @default null
              */
             figures?: components["schemas"]["CrawlFigures"] | null;
@@ -4067,17 +4081,17 @@ export interface components {
             /** @description The host of its first address. */
             name: string;
             /**
-             * @description Where it runs, or ran last.
+             * @description The node that runs the crawl, or ran it last.
              * @default null
              */
             node_id?: string | null;
             /**
-             * @description Not in a list, and not where the crawl has sinks of its own.
+             * @description The output; not in a list, and not where the crawl has sinks of its own.
              * @default null
              */
             output?: components["schemas"]["OutputView"] | null;
             /**
-             * @description Why output that ought to be here cannot be read, and what to do; not in a list.
+             * @description Reason why expected output cannot be read, and what to do; not in a list.
              * @default
              */
             output_missing?: string;
@@ -4085,50 +4099,50 @@ export interface components {
             /** @default null */
             started_at?: string | null;
             /**
-             * @description That of its task; `paused` also while it runs and is held.
+             * @description State of the crawl's task; `paused` also while the crawl runs but is held.
              * @enum {string}
              */
             state: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
             task_id: string;
-            /** @description Its first address. */
+            /** @description The first address of the crawl. */
             url: string;
         };
         /**
          * CrawlWork
-         * @description How the work of a crawl is shared.
+         * @description The distribution of a crawl's work among its workers.
          */
         CrawlWork: {
             /**
-             * @description Why nothing is told of partitions and hosts.
+             * @description Reason why partitions and hosts are not shown.
              * @default
              */
             frontier?: string;
             /**
-             * @description Those with the most waiting URLs, at most 50.
+             * @description The hosts with the most waiting URLs, at most 50.
              * @default []
              */
             hosts?: components["schemas"]["HostWork"][];
             /**
-             * @description Those that are left alone first, then those that several visit; at most 100.
+             * @description Paused hosts first, then those with several visitors; at most 100.
              * @default []
              */
             keys?: components["schemas"]["KeyWork"][];
             /** @default 0 */
             keys_total?: number;
             /**
-             * @description Why nothing is told of the ledger.
+             * @description Reason why the politeness ledger is not shown.
              * @default
              */
             ledger?: string;
             /**
-             * @description Of a frontier that this master has open, or reaches; at most 256.
+             * @description Partitions of a frontier that this master has open or can reach; at most 256.
              * @default []
              */
             partitions?: components["schemas"]["PartitionWork"][];
             /** @default 0 */
             partitions_total?: number;
             /**
-             * @description In their order; the crawl itself where it was not split.
+             * @description The shards in order; the crawl itself where it was not split.
              * @default []
              */
             shards?: components["schemas"]["ShardWork"][];
@@ -4159,33 +4173,33 @@ export interface components {
         };
         /**
          * DeadLetterRequest
-         * @description Dead letters by the `ids` of their tasks, or those of a `filter`: one of the two.
+         * @description Dead letters by the `ids` of their tasks or by a `filter`; exactly one of them.
          */
         DeadLetterRequest: {
             /**
-             * @description The `next_cursor` of the request before, to go on where that ended.
+             * @description The `next_cursor` of the previous request, to continue where it ended.
              * @default null
              */
             cursor?: string | null;
             /**
-             * @description Which dead letters are meant, in place of ids; all of them when it is empty.
+             * @description Filter instead of ids; an empty one selects all dead letters.
              * @default null
              */
             filter?: components["schemas"]["DeadLetterSelection"] | null;
             /**
-             * @description Up to 10,000 tasks, in place of a filter.
+             * @description Ids of up to 10,000 tasks, instead of a filter.
              * @default []
              */
             ids?: string[];
             /**
-             * @description How many of the filter's dead letters to go through in this request, oldest first.
+             * @description Maximum number of matching dead letters to process in this request, oldest first.
              * @default 10000
              */
             limit?: number;
         };
         /**
          * DeadLetterSelection
-         * @description Which dead letters are meant; all of them when nothing is named.
+         * @description Filter for dead letters; all of them when no field is set.
          */
         DeadLetterSelection: {
             /** @default null */
@@ -4197,7 +4211,7 @@ export interface components {
             /** @default null */
             project_id?: string | null;
             /**
-             * @description Has this text in its reason.
+             * @description Text that the reason contains.
              * @default null
              */
             reason?: string | null;
@@ -4210,33 +4224,33 @@ export interface components {
         };
         /**
          * DecisionRequest
-         * @description What somebody says about the items of a task that are not as expected.
+         * @description A decision to accept or reject items that are not as expected.
          */
         DecisionRequest: {
             /**
-             * @description For whoever looks later.
+             * @description Reason of the decision, kept with the run.
              * @default
              */
             reason?: string;
         };
         /**
          * DeliveryDetails
-         * @description The same with what is sent.
+         * @description A delivery with its content.
          */
         DeliveryDetails: {
             attempts: number;
             body: unknown;
             created_at: string;
-            /** @description When it is tried next; only while it waits. */
+            /** @description Time of the next attempt; only while the delivery waits. */
             due_at: string | null;
-            /** @description The same each time it is sent. */
+            /** @description Id of the delivery, the same for each attempt. */
             id: string;
             kind: string;
             last_at: string | null;
             last_error: string;
-            /** @description What the receiver answered last; 0 for no answer. */
+            /** @description HTTP status of the receiver's last answer; 0 for no answer. */
             last_status: number;
-            /** @description What is added to the webhook's URL, or to its own. */
+            /** @description Path that is added to the webhook's URL, or to the delivery's own `url`. */
             path: string;
             /** @description The number of the event. */
             seq: number;
@@ -4245,7 +4259,7 @@ export interface components {
             status: "dead" | "delivered" | "superseded" | "waiting";
             subject: string;
             /**
-             * @description Where it goes, of a call-back; to the webhook's URL when empty.
+             * @description Receiver of a call-back; the webhook's URL when empty.
              * @default
              */
             url?: string;
@@ -4263,14 +4277,14 @@ export interface components {
         DeliveryView: {
             attempts: number;
             created_at: string;
-            /** @description When it is tried next; only while it waits. */
+            /** @description Time of the next attempt; only while the delivery waits. */
             due_at: string | null;
-            /** @description The same each time it is sent. */
+            /** @description Id of the delivery, the same for each attempt. */
             id: string;
             kind: string;
             last_at: string | null;
             last_error: string;
-            /** @description What the receiver answered last; 0 for no answer. */
+            /** @description HTTP status of the receiver's last answer; 0 for no answer. */
             last_status: number;
             /** @description The number of the event. */
             seq: number;
@@ -4282,7 +4296,7 @@ export interface components {
         };
         /**
          * Departure
-         * @description A node leaves, or is made to; a session that is not the present one ends nothing.
+         * @description A node leaves or is removed; if `session_id` is not its present session, nothing happens.
          */
         Departure: {
             /** @default null */
@@ -4303,12 +4317,12 @@ export interface components {
         /** DeviceHeartbeat */
         DeviceHeartbeat: {
             /**
-             * @description Shares are from 0 to 1.
+             * @description CPU usage from 0 to 1, as for memory and disk.
              * @default 0
              */
             cpu_usage?: number;
             /**
-             * @description The ids of the tasks that it works on.
+             * @description Ids of the tasks that the device works on.
              * @default []
              */
             current_tasks?: string[];
@@ -4320,11 +4334,14 @@ export interface components {
         /** DeviceHeartbeatReply */
         DeviceHeartbeatReply: {
             device_id: string;
-            /** @description Whether it is still taken for alive; if not, it has to stop everything and register. */
+            /**
+             * @description True if the master considers the device alive; if false, it must stop all work and
+             *     register.
+             */
             registered: boolean;
             status: string;
             /**
-             * @description Tasks that it must not go on with: cancelled, or somebody else's by now.
+             * @description Tasks that the device must stop: they were cancelled or belong to another device now.
              * @default []
              */
             stop_tasks?: string[];
@@ -4337,14 +4354,14 @@ export interface components {
         };
         /**
          * DeviceRegistration
-         * @description A device introduces itself.
+         * @description A request of a device to register.
          */
         DeviceRegistration: {
             /** @default {} */
             capabilities?: Record<string, unknown>;
             /** @default 3 */
             concurrent_tasks?: number;
-            /** @description Chosen by the device, the same after a restart. */
+            /** @description Id that the device chooses; it must be the same after a restart. */
             device_id: string;
             /** @default  */
             device_name?: string;
@@ -4357,17 +4374,17 @@ export interface components {
             /** @default null */
             region?: string | null;
             /**
-             * @description What it can run; anything when empty.
+             * @description Task types that the device can run; all when empty.
              * @default []
              */
             task_types?: string[];
         };
         /**
          * DeviceStats
-         * @description How a device did in the last hour.
+         * @description Statistics of a device for the last hour.
          */
         DeviceStats: {
-            /** @description Means of the hour. */
+            /** @description Mean of the hour, as for `memory_usage`. */
             cpu_usage: number | null;
             current_tasks: number;
             device_id: string;
@@ -4382,8 +4399,8 @@ export interface components {
         /** DeviceStatusChange */
         DeviceStatusChange: {
             /**
-             * @description `online` takes work again, `maintenance` takes none, `draining` leaves when it is empty,
-             *     `offline` leaves now.
+             * @description `online`: the device gets work; `maintenance`: it gets no new work; `draining`: it leaves
+             *     when its work is done; `offline`: it leaves now.
              * @enum {unknown}
              */
             status: "draining" | "maintenance" | "offline" | "online";
@@ -4428,27 +4445,28 @@ export interface components {
             task_id: string;
             task_timeout: number | null;
             task_type: string;
-            /** @description Of its newest attempt. */
+            /** @description Fencing token of the newest attempt. */
             token: number;
         };
         /**
          * DrainOrder
-         * @description A node takes nothing new and leaves when it is empty.
+         * @description An order to drain a node: it takes no new work and leaves when its work is done.
          */
         DrainOrder: {
             /**
-             * @description What still runs then is stopped, and goes back to the queue; `null` waits for all of it.
+             * @description Seconds after which running work is stopped and returned to the queue; `null` waits for all
+             *     of it.
              * @default null
              */
             deadline_s?: number | null;
         };
         /**
          * Drift
-         * @description How a run may differ from earlier ones of its series.
+         * @description Allowed differences of a run from earlier runs of its series.
          */
         Drift: {
             /**
-             * @description The share of errors may be this much higher than the median.
+             * @description Allowed rise of the share of errors above the median.
              * @default null
              */
             errors?: number | null;
@@ -4457,23 +4475,23 @@ export interface components {
                 [key: string]: components["schemas"]["FieldDrift"];
             };
             /**
-             * @description The number of items may differ from the median by this share of it: 0.3 is ±30 %.
+             * @description Allowed difference of the number of items from the median, as a share of it: 0.3 is ±30 %.
              * @default null
              */
             items?: number | null;
             /**
-             * @description Until there are so many, nothing is compared.
+             * @description Minimum number of earlier runs; with fewer, nothing is compared.
              * @default 3
              */
             least?: number;
             /**
-             * @description Likewise the number of pages.
+             * @description Allowed difference of the number of pages from the median, as a share of it.
              * @default null
              */
             pages?: number | null;
             /**
-             * @description With how many of them it is compared, by their median. Whatever this is, it is compared with
-             *     the 8th to the 14th good run before it, too, once there are fourteen.
+             * @description Number of earlier runs to compare with, by their median. Independently of it, the run is also
+             *     compared with the 8th to the 14th good run before it, once there are fourteen.
              * @default 7
              */
             runs?: number;
@@ -4489,14 +4507,14 @@ export interface components {
          */
         DueView: {
             due_at: string;
-            /** @description The same on the clocks of the schedule's time zone. */
+            /** @description The due instant in the schedule's time zone. */
             local: string;
-            /** @description With its jitter. */
+            /** @description Start time, including jitter. */
             starts_at: string;
         };
         /**
          * ErrorClass
-         * @description Why an attempt did not succeed; retry policies choose by it.
+         * @description The class of an attempt's error; retry policies depend on it.
          * @enum {unknown}
          */
         ErrorClass: "blocked" | "crash" | "error" | "invalid" | "lost" | "network" | "timeout";
@@ -4524,7 +4542,7 @@ export interface components {
         };
         /**
          * ExecutionOrder
-         * @description Something that a running execution is told or asked; its answer comes with a note.
+         * @description An order to a running execution; its answer comes with a note.
          *
          *         May come again until it is answered: a number is obeyed once.
          */
@@ -4558,7 +4576,7 @@ export interface components {
             };
             node_id: string;
             /**
-             * @description While it runs; `metrics` has the last of it afterwards.
+             * @description Progress while the execution runs; afterwards `metrics` has the last values.
              * @default null
              */
             progress?: components["schemas"]["ProgressView"] | null;
@@ -4574,69 +4592,72 @@ export interface components {
         };
         /**
          * Expectations
-         * @description What the items of a task should be like, and what follows when they are not.
+         * @description Expectations of a task's items, and the consequence when they are not met.
          */
         Expectations: {
             /**
-             * @description How it may differ from earlier runs of the same series.
+             * @description Allowed differences from earlier runs of the same series.
              * @default null
              */
             drift?: components["schemas"]["Drift"] | null;
             /**
-             * @description At most this share of what was asked for failed.
+             * @description Maximum share of requests that fail.
              * @default null
              */
             errors?: number | null;
             /**
-             * @description By name; `offer.price` is the field of an object.
+             * @description Expectations by field name; `offer.price` is the field of an object.
              * @default {}
              */
             fields?: {
                 [key: string]: components["schemas"]["FieldExpectation"];
             };
             /**
-             * @description How many items there are.
+             * @description Expected number of items.
              * @default null
              */
             items?: components["schemas"]["CountRange"] | null;
             /**
-             * @description Only items of this kind, where there are several.
+             * @description Kind of the items to measure, where there are several kinds.
              * @default null
              */
             kind?: string | null;
             /**
-             * @description What follows when something is not as expected.
+             * @description Consequence when an expectation is not met.
              * @default mark
              */
             on_drift?: components["schemas"]["OnDrift"];
             /**
-             * @description How many pages were fetched.
+             * @description Expected number of fetched pages.
              * @default null
              */
             pages?: components["schemas"]["CountRange"] | null;
             /**
-             * @description With which others it is compared: those of the same name in its project. The name of the
-             *     schedule or the workflow's step when not set.
+             * @description Name of the series within the project: tasks of one series are compared. When not set, the
+             *     name of the schedule or of the workflow's step.
              * @default null
              */
             series?: string | null;
         };
         /**
          * Explanation
-         * @description Whether and where a task could run now, and what stands in the way elsewhere.
+         * @description The result of placement for a task: nodes that fit, and the reasons against the others.
          */
         Explanation: {
             /**
-             * @description What stands in the way: first what lasts, then what passes, and of each the most nodes.
+             * @description Causes that prevent placement: lasting causes first, then by number of nodes.
              * @default []
              */
             causes?: components["schemas"]["Cause"][];
-            /** @description At most a hundred nodes or so, those that came closest first. */
+            /** @description Results for about a hundred nodes at most, the closest to fitting first. */
             details: components["schemas"]["NodeVerdict"][];
             feasible: boolean;
             feasible_nodes: number;
             nodes: number;
-            /** @description How many nodes each filter rejects; each node counts under the first that does. */
+            /**
+             * @description Number of nodes that each filter rejects; a node counts for the first filter that rejects
+             *     it.
+             */
             rejected: {
                 [key: string]: number;
             };
@@ -4645,94 +4666,94 @@ export interface components {
         };
         /**
          * FieldDrift
-         * @description How a field may differ from earlier runs.
+         * @description Allowed differences of a field from earlier runs.
          */
         FieldDrift: {
             /**
-             * @description Of the different values of this run and the last one, so many are in one of them only.
+             * @description Allowed share of different values that are in only one of this run and the previous one.
              * @default null
              */
             changed?: components["schemas"]["ShareBand"] | null;
             /**
-             * @description The number of different values may differ from the median by this share of it.
+             * @description Allowed difference of the number of different values from the median, as a share of it.
              * @default null
              */
             distinct?: number | null;
             /**
-             * @description The share of items without a value may be this much higher than the median: 0.1 allows 12 %
-             *     where 2 % were usual.
+             * @description Allowed rise of the share of items without a value above the median: 0.1 allows 12 % where 2
+             *     % were usual.
              * @default null
              */
             empty?: number | null;
         };
         /**
          * FieldExpectation
-         * @description What is expected of a field, by its values in all items together.
+         * @description Expectations of a field, by its values in all items together.
          */
         FieldExpectation: {
             /**
-             * @description Of the values that are there, so many are different from each other. What is estimated is
-             *     taken for broken when it certainly is.
+             * @description Allowed number of different values, as a share of all values. An estimated number breaks the
+             *     expectation only if it is certainly outside.
              * @default null
              */
             distinct?: components["schemas"]["ShareBand"] | null;
             /**
-             * @description At most this share of the items has no value in it: none at all, `null`, blank text, an
-             *     empty list.
+             * @description Maximum share of the items without a value: field missing, `null`, blank text, or empty
+             *     list.
              * @default null
              */
             empty?: number | null;
             /**
-             * @description The highest number that a value may be.
+             * @description Maximum of a number.
              * @default null
              */
             max?: number | null;
             /**
-             * @description The lowest number that a value may be; texts that are numbers count.
+             * @description Minimum of a number; texts that are numbers count.
              * @default null
              */
             min?: number | null;
             /**
-             * @description A regular expression (RE2) that matches somewhere in the text of a value.
+             * @description Regular expression (RE2) that must match somewhere in the text of a value.
              * @default null
              */
             pattern?: string | null;
             /**
-             * @description At least this share of the items has the field, and not as `null`.
+             * @description Minimum share of the items that have the field with a value other than `null`.
              * @default null
              */
             present?: number | null;
             /**
-             * @description `type`, `pattern`, `min` and `max` hold for at least this share of the values.
+             * @description Minimum share of the values that meet `type`, `pattern`, `min` and `max`.
              * @default 1
              */
             share?: number;
             /**
-             * @description What the values are.
+             * @description Required kind of the values.
              * @default null
              */
             type?: components["schemas"]["ValueKind"] | null;
         };
         /**
          * FieldFigures
-         * @description A field over all items.
+         * @description Figures of one field over all items.
          */
         FieldFigures: {
-            /** @description Different values; estimated from 128 on. */
+            /** @description Number of different values; estimated from 128 on. */
             distinct: number;
-            /** @description Items that have a value in it. */
+            /** @description Items that have a non-empty value in the field. */
             filled: number;
-            /** @description Values that are as expected, one by one; `null` when nothing is expected of them. */
+            /** @description Values that meet the expectations of single values; `null` when there are none. */
             fitting: number | null;
             high: number | null;
-            /** @description How many values are what: `text`, `number`, `flag`, `list`, `object`. */
+            /** @description Number of values of each kind: `text`, `number`, `flag`, `list`, `object`. */
             kinds: {
                 [key: string]: number;
             };
-            /** @description The lowest of the values that are numbers. */
+            /** @description Lowest number among the values. */
             low: number | null;
             mean: number | null;
-            /** @description Items that have the field, and not as `null`. */
+            /** @description Items that have the field with a value other than `null`. */
             present: number;
         };
         /**
@@ -4753,16 +4774,16 @@ export interface components {
         };
         /**
          * FiringView
-         * @description What became of a due instant.
+         * @description The outcome of a due instant.
          */
         FiringView: {
-            /** @description When it was dealt with. */
+            /** @description Time when the schedule handled it. */
             at: string;
-            /** @description How many due instants it stands for; `due_at` is the last of them. */
+            /** @description Number of due instants that this entry covers; `due_at` is the last of them. */
             count: number;
             due_at: string;
             edition: number;
-            /** @description The first of them, where there are several. */
+            /** @description The first due instant that this entry covers, where there are several. */
             first_due_at: string | null;
             id: string;
             /** @description `rule`, `run` or `backfill`. */
@@ -4770,9 +4791,9 @@ export interface components {
             /** @description `started`, `queued`, `skipped`, `missed` or `refused`. */
             outcome: string;
             reason: string;
-            /** @description Or the run of a workflow. */
+            /** @description The run of a workflow that was started. */
             run_id: string | null;
-            /** @description The task that it started. */
+            /** @description The task that was started. */
             task_id: string | null;
         };
         /**
@@ -4780,15 +4801,15 @@ export interface components {
          * @description The master, and the fleet in a few numbers.
          */
         FleetStatus: {
-            /** @description How often the lead was taken. */
+            /** @description Leader epoch: how many times a master has taken the lead. */
             epoch: number;
             /**
-             * @description Whether the master that answers leads: dispatches, and watches the clock.
+             * @description True if the master that answers leads: it dispatches tasks and runs timers.
              * @default true
              */
             leader?: boolean;
             /**
-             * @description The address of the master that leads, or led last.
+             * @description Address of the present or the last leader.
              * @default
              */
             led_by?: string;
@@ -4803,7 +4824,7 @@ export interface components {
         Format: "callback" | "email" | "events" | "workflow";
         /**
          * Gap
-         * @description Lines that are not kept (any more), by the numbers of the first and the last of them.
+         * @description A range of lines that are not stored (any more), by first and last number.
          */
         Gap: {
             first: number;
@@ -4819,32 +4840,32 @@ export interface components {
              */
             configuration_version?: number | null;
             /**
-             * @description The digests of the bundles whose environments the node has, when they have changed or were
-             *     not told for a while; all of them, each time.
+             * @description Digests of all bundles whose environments the node has; sent after a change and from time to
+             *     time.
              */
             environments?: string[];
             /** @default 0 */
             load?: number;
             /**
-             * @description Grows from one heartbeat of a session to the next: a late copy of an earlier one, which may
-             *     speak of another time-out, renews nothing.
+             * @description Number that increases with each heartbeat of a session: a late copy of an earlier one, which
+             *     may have another timeout, renews nothing.
              * @default null
              */
             number?: number | null;
             /** @default {} */
             resources?: components["schemas"]["Usage"];
             /**
-             * @description What the node's clock said when it sent this, in seconds since 1970.
+             * @description Time of the node's clock at sending, in seconds since 1970.
              * @default null
              */
             sent_at?: number | null;
             /**
-             * @description The session to renew; the newest of the node when it does not say.
+             * @description Session to renew; the newest of the node when not set.
              * @default null
              */
             session_id?: string | null;
             /**
-             * @description After how much silence it stops by itself; as it was told last.
+             * @description Seconds of silence after which the node stops its work by itself, as last received.
              * @default null
              */
             session_timeout_s?: number | null;
@@ -4852,18 +4873,19 @@ export interface components {
         /** HeartbeatReply */
         HeartbeatReply: {
             /**
-             * @description Tasks among those listed that the node no longer owns.
+             * @description Tasks of `active_tasks` that the node does not own any more.
              * @default []
              */
             lost_tasks?: string[];
             node_id: string;
             /**
-             * @description Fetch a new token with `:renew-token`, keep it, and use it from then on.
+             * @description True if the node must fetch a new token with `:renew-token`, store it, and use it from then
+             *     on.
              * @default false
              */
             renew_token?: boolean;
             /**
-             * @description The session has ended: stop all executors and register again.
+             * @description The session has ended: the node must stop all executors and register again.
              * @default false
              */
             session_lost?: boolean;
@@ -4871,7 +4893,8 @@ export interface components {
             /** @default [] */
             stop?: components["schemas"]["StopOrder"][];
             /**
-             * @description New settings of its cluster: apply them, and name their version in the next heartbeat.
+             * @description New settings of its cluster: the node applies them and reports their version with its next
+             *     heartbeat.
              * @default null
              */
             terms?: components["schemas"]["NodeTerms"] | null;
@@ -4879,7 +4902,7 @@ export interface components {
         };
         /**
          * Holder
-         * @description Who has leased hosts of a partition.
+         * @description An execution that has leased hosts of a partition.
          */
         Holder: {
             execution_id: string;
@@ -4893,7 +4916,7 @@ export interface components {
          */
         HostReport: {
             /**
-             * @description For how long it was left alone the last time.
+             * @description Length of its last pause.
              * @default null
              */
             delay_s?: number | null;
@@ -4901,17 +4924,17 @@ export interface components {
             errors?: number;
             host: string;
             /**
-             * @description Of an answer, on average.
+             * @description Mean time of an answer.
              * @default null
              */
             latency_ms?: number | null;
             /**
-             * @description Finished with, whatever the outcome.
+             * @description Visited URLs, whatever the outcome.
              * @default 0
              */
             pages?: number;
             /**
-             * @description It is left alone until then.
+             * @description End of its present pause.
              * @default null
              */
             rests_until?: number | null;
@@ -4926,7 +4949,7 @@ export interface components {
          */
         HostUses: {
             items: components["schemas"]["KeyUse"][];
-            /** @description How many there are, of which these are the first. */
+            /** @description Number of all hosts, domains and addresses; `items` has the first of them. */
             total: number;
         };
         /**
@@ -4936,12 +4959,12 @@ export interface components {
         HostWork: {
             done: number;
             /**
-             * @description Who has leased it.
+             * @description The execution that has leased the host.
              * @default null
              */
             execution_id?: string | null;
             /**
-             * @description In a row.
+             * @description Failures in a row.
              * @default 0
              */
             failures?: number;
@@ -4959,26 +4982,26 @@ export interface components {
         };
         /**
          * JoinTokenRequest
-         * @description A token with which new nodes may register.
+         * @description A join token to create, with which new nodes register.
          */
         JoinTokenRequest: {
             /**
-             * @description Where its nodes belong; they cannot choose another.
+             * @description Cluster of the nodes that join with the token; they cannot choose another.
              * @default default
              */
             cluster_id?: string;
             /**
-             * @description Seconds until it expires.
+             * @description Seconds until the token expires.
              * @default 86400
              */
             expires_in_s?: number;
             /**
-             * @description For people to know it by, as for keys; its id when not set.
+             * @description Name of the token, by the rules for keys; its id when not set.
              * @default null
              */
             name?: string | null;
             /**
-             * @description How many nodes may join with it.
+             * @description Maximum number of nodes that may join with the token.
              * @default 1
              */
             uses?: number;
@@ -4989,7 +5012,7 @@ export interface components {
          */
         JoinTokenView: {
             /**
-             * @description Where its nodes belong; anywhere when not set.
+             * @description Cluster of the nodes that join with the token; any cluster when not set.
              * @default null
              */
             cluster_id?: string | null;
@@ -5011,7 +5034,7 @@ export interface components {
             /** @enum {string} */
             status: "live" | "expired" | "revoked" | "used_up";
             /**
-             * @description How many nodes have joined with it, where that is limited.
+             * @description Number of nodes that have joined with the token, where that is limited.
              * @default 0
              */
             uses?: number;
@@ -5023,21 +5046,21 @@ export interface components {
         };
         /**
          * KeyRequest
-         * @description A key for somebody.
+         * @description A key to create.
          */
         KeyRequest: {
             /**
-             * @description Seconds until it expires; never when not set.
+             * @description Seconds until the key expires; never when not set.
              * @default null
              */
             expires_in_s?: number | null;
             /**
-             * @description Letters, digits, dot, dash and underscore, at most 64; no other living key has the same, and
-             *     `admin` and `join` are the master's own.
+             * @description Letters, digits, dot, dash and underscore, at most 64; unique among valid keys; `admin` and
+             *     `join` are reserved.
              */
             name: string;
             /**
-             * @description Bind it to one project; not for an admin.
+             * @description Project to bind the key to; not for an admin.
              * @default null
              */
             project_id?: string | null;
@@ -5046,7 +5069,7 @@ export interface components {
         };
         /**
          * KeyUse
-         * @description Who uses a key and what it waits for, for people.
+         * @description Users and state of a key, for people.
          */
         KeyUse: {
             /** @default 1 */
@@ -5055,24 +5078,24 @@ export interface components {
             delay_s?: number;
             key: string;
             /**
-             * @description Before then nobody may ask it, by its rate.
+             * @description Seconds until its delay allows the next request.
              * @default 0
              */
             next_in_s?: number;
             /**
-             * @description Why it is left alone.
+             * @description Reason of the pause.
              * @default
              */
             pause?: string;
             /** @default 0 */
             paused_for_s?: number;
             /**
-             * @description Executions that may send requests now, or have some under way.
+             * @description Executions that may send requests now, or have some running.
              * @default []
              */
             used_by?: string[];
             /**
-             * @description Executions that wait for their turn, in its order.
+             * @description Executions that wait for their turn, in order.
              * @default []
              */
             waiting?: string[];
@@ -5094,12 +5117,12 @@ export interface components {
             last_used_from?: string;
             name: string;
             /**
-             * @description How long the secret before the newest is good as well.
+             * @description End of the time in which the previous secret is valid, too.
              * @default null
              */
             old_valid_until?: string | null;
             /**
-             * @description The only project that it is good for.
+             * @description The only project that the key gives access to.
              * @default null
              */
             project_id?: string | null;
@@ -5117,12 +5140,15 @@ export interface components {
          * @description A host, registered domain or address as the fleet's ledger sees it.
          */
         KeyWork: {
-            /** @description Requests at once: the fewest. */
+            /** @description Requests at once: the lowest limit that any of its visitors asks for. */
             concurrency: number;
-            /** @description From start to start: the longest that anybody wants who visits it. */
+            /**
+             * @description Seconds from the start of one request to the start of the next: the longest delay that any of
+             *     its visitors asks for.
+             */
             delay_s: number;
             /**
-             * @description So many may be under way now.
+             * @description Requests that may be running now.
              * @default 0
              */
             granted?: number;
@@ -5130,19 +5156,19 @@ export interface components {
             granted_for_s?: number;
             key: string;
             /**
-             * @description Before then nobody may ask it, by its delay.
+             * @description Seconds until its delay allows the next request.
              * @default 0
              */
             next_in_s?: number;
             /** @default  */
             pause?: string;
             /**
-             * @description For so long everybody leaves it alone: Retry-After, 429, or failures.
+             * @description Seconds for which no crawl visits it, because of Retry-After, 429 or failures.
              * @default 0
              */
             paused_for_s?: number;
             /**
-             * @description Which crawls and lists visit it, at most 10; those of other projects are only counted.
+             * @description Crawls and lists that visit it, at most 10; those of other projects are only counted.
              * @default []
              */
             visitors?: components["schemas"]["Visitor"][];
@@ -5173,27 +5199,27 @@ export interface components {
             /** @default [] */
             stop?: components["schemas"]["StopOrder"][];
             /**
-             * @description Make the environments of these bundles ready, when there is time; what cannot be made is
-             *     nobody's loss. Each is said once.
+             * @description Bundles whose environments the node should prepare when it has time; failures do no harm.
+             *     Each bundle is sent once.
              * @default []
              */
             warm?: components["schemas"]["BundleRef"][];
         };
         /**
          * LeaseRequest
-         * @description Long poll for work. What is assigned to the session and not in `held` is (re)delivered.
+         * @description A long poll for work. Assignments of the session that are not in `held` are sent (again).
          */
         LeaseRequest: {
             /**
-             * @description How many executions beyond its slots may lie ready at the node.
+             * @description Maximum number of executions that may wait at the node in addition to its slots.
              * @default 0
              */
             backlog?: number;
             /** @default [] */
             held?: string[];
             /**
-             * @description Whether the node polls all the time, and has a connection to the master for as long as its
-             *     process lives: once it has none, it is taken for dead.
+             * @description True if the node polls all the time, so that it has a connection while its process lives;
+             *     without one, the master considers it dead.
              * @default false
              */
             keeps_connection?: boolean;
@@ -5203,27 +5229,27 @@ export interface components {
         };
         /**
          * Level
-         * @description A step of the ladder; a later one holds more. They compare in this order.
+         * @description An isolation level. Levels compare in their order, and a higher one isolates better.
          * @enum {unknown}
          */
         Level: "L0" | "L1" | "L2" | "L3" | "L4";
         /**
          * Liveness
-         * @description How the master is.
+         * @description Liveness and readiness of the master.
          */
         Liveness: {
             /**
-             * @description How often the lead was taken.
+             * @description Leader epoch: how many times a master has taken the lead.
              * @default null
              */
             epoch?: number | null;
             /**
-             * @description Whether this master leads: dispatches, and watches the clock.
+             * @description True if this master leads: it dispatches tasks and runs timers.
              * @default null
              */
             leader?: boolean | null;
             /**
-             * @description The address of the master that leads, or led last.
+             * @description Address of the present or the last leader.
              * @default null
              */
             led_by?: string | null;
@@ -5241,16 +5267,17 @@ export interface components {
         };
         /**
          * LogLevel
-         * @description How much a line matters, the least first.
+         * @description The level of a log line, the least severe first.
          * @enum {unknown}
          */
         LogLevel: "debug" | "error" | "info" | "warning";
         /**
          * LogLine
-         * @description One line. Numbers begin with 1 in each execution, and lines that were left out have one.
+         * @description One line of an execution's log. Numbers start at 1; lines that were left out are numbered,
+         *         too.
          */
         LogLine: {
-            /** @description By the node's clock. */
+            /** @description Time by the node's clock. */
             at: number;
             /** @default {} */
             fields?: Record<string, unknown>;
@@ -5274,7 +5301,7 @@ export interface components {
         };
         /** LogPage */
         LogPage: {
-            /** @description Whose log it is; `null` for a task that was not attempted yet. */
+            /** @description Execution that wrote the log; `null` for a task that was not attempted yet. */
             execution_id: string | null;
             items: components["schemas"]["LogLineView"][];
             next_cursor: string | null;
@@ -5286,17 +5313,17 @@ export interface components {
         };
         /**
          * MeasuredRunView
-         * @description What was measured of a task when it ended, and what that came to.
+         * @description The measurement of a task at its end, with the verdict.
          */
         MeasuredRunView: {
             at: string;
-            /** @description Each expectation with what was measured and between which values that should be. */
+            /** @description Each expectation with the measured value and its allowed range. */
             checks: components["schemas"]["Check"][];
             decided_at: string | null;
             decided_by: string;
             /** @description `none`, `held`, `accepted` or `rejected`. */
             decision: string;
-            /** @description The share of what was asked for that failed. */
+            /** @description Share of requests that failed. */
             errors: number | null;
             fields: {
                 [key: string]: components["schemas"]["FieldFigures"];
@@ -5307,14 +5334,14 @@ export interface components {
             on_drift: string;
             pages: number | null;
             project_id: string;
-            /** @description What they said. */
+            /** @description Reason that was given for the decision. */
             reason: string;
-            /** @description The workflow's run and step that the task belongs to; empty when there is none. */
+            /** @description Workflow run of the task; empty when it belongs to none. `step` is the step in it. */
             run_id: string;
-            /** @description What it is compared with; `-` for tasks that are compared with nothing. */
+            /** @description Series that the run is compared within; `-` for tasks that are not compared. */
             series: string;
             step: string;
-            /** @description What is not as expected, in words. */
+            /** @description Broken expectations in words. */
             summary: string;
             task_id: string;
             /** @description `ok`, `drifted`, `failed` or `unmeasured`. */
@@ -5327,8 +5354,8 @@ export interface components {
          */
         NewJoinToken: {
             /**
-             * @description What to start a worker with: the secret and, of a master with TLS, the fingerprint of its
-             *     public key. A worker that was given it talks to nobody else.
+             * @description Value to start a worker with: the secret and, if the master has TLS, the fingerprint of its
+             *     public key. A worker that was given it connects to no other master.
              * @default
              */
             join?: string;
@@ -5345,13 +5372,13 @@ export interface components {
         };
         /**
          * NewTask
-         * @description A task to be done.
+         * @description A task to submit.
          */
         NewTask: {
             /** @default null */
             load_balance_strategy?: string | null;
             /**
-             * @description `distribution.max_retries` when not set.
+             * @description Maximum number of retries; `distribution.max_retries` when not set.
              * @default null
              */
             max_retry_count?: number | null;
@@ -5364,7 +5391,7 @@ export interface components {
             /** @default null */
             project_id?: string | null;
             /**
-             * @description Seconds that one attempt may take; `distribution.task_timeout_s` when not set.
+             * @description Timeout of one attempt in seconds; `distribution.task_timeout_s` when not set.
              * @default null
              */
             task_timeout?: number | null;
@@ -5375,22 +5402,22 @@ export interface components {
          * @description A webhook with its secret, which is in this answer and nowhere else.
          */
         NewWebhook: {
-            /** @description Empty when the webhook was there before. */
+            /** @description The secret; empty when the webhook existed before. */
             secret: string;
             webhook: components["schemas"]["WebhookView"];
         };
         /**
          * NodeChangeRequest
-         * @description What an operator says about a node; what is left out stays as it is.
+         * @description Changes to a node by an operator; a field that is left out stays as it is.
          */
         NodeChangeRequest: {
             /**
-             * @description Wins over what the node says of itself.
+             * @description Description that takes precedence over the one that the node reports.
              * @default null
              */
             description?: string | null;
             /**
-             * @description Labels to set; `null` removes one. They win over those that the node announces.
+             * @description Labels to set; `null` removes one. They take precedence over labels that the node reports.
              * @default {}
              */
             labels?: {
@@ -5413,51 +5440,51 @@ export interface components {
         };
         /**
          * NodeSampleView
-         * @description How a node was at an instant, or on average from then on.
+         * @description A node's measurements at an instant, or their means over the time that follows it.
          */
         NodeSampleView: {
             active_tasks: number;
             at: string;
-            /** @description How many heartbeats it is made of. */
+            /** @description Number of heartbeats in the sample. */
             count: number;
             cpu_usage: number;
             disk_io: number;
             /** @default null */
             disk_usage?: number | null;
-            /** @description Executions that ended since the sample before. */
+            /** @description Executions that ended since the previous sample. */
             ended: number;
-            /** @description Those of them that did not succeed. */
+            /** @description Executions that ended without success since the previous sample. */
             errors: number;
             gpu_usage: number | null;
-            /** @description How long they took on average. */
+            /** @description Mean duration of the executions that ended. */
             latency_s: number | null;
             load: number;
             memory_usage: number;
             network_io: number;
             /**
-             * @description How long they waited at the node before they began, on average.
+             * @description Mean time that executions waited at the node before they started.
              * @default null
              */
             wait_s?: number | null;
         };
         /**
          * NodeTerms
-         * @description What a node is told to work by: the settings of its cluster, filled up by the fleet's.
+         * @description Settings that the master sends to a node: those of its cluster, completed by the fleet's.
          */
         NodeTerms: {
             heartbeat_interval_s: number;
             /**
-             * @description The node's own when not set.
+             * @description Log level; the node's own when not set.
              * @default null
              */
             log_level?: ("debug" | "error" | "info" | "warning") | null;
             /**
-             * @description The node's own when not set.
+             * @description Limit for executions at once; the node's own when not set.
              * @default null
              */
             max_slots?: number | null;
             session_timeout_s: number;
-            /** @description Of the cluster's configuration; the node's next heartbeat says which one it runs. */
+            /** @description Version of the cluster's configuration; the node reports it with its next heartbeat. */
             version: number;
         };
         /**
@@ -5467,12 +5494,12 @@ export interface components {
         NodeToken: {
             node_id: string;
             node_token: string;
-            /** @description The token before is good until then, or until the new one is used. */
+            /** @description Time until which the previous token is valid, unless the new one is used earlier. */
             old_valid_until: number;
         };
         /**
          * NodeVerdict
-         * @description What one node has against the task; no reasons means that it could take it now.
+         * @description The result of placement for one node; without reasons the node could take the task now.
          */
         NodeVerdict: {
             name: string;
@@ -5489,31 +5516,31 @@ export interface components {
             capabilities: Record<string, unknown>;
             cluster_id: string;
             /**
-             * @description What its health is made of.
+             * @description Conditions that determine the health.
              * @default []
              */
             conditions?: components["schemas"]["ConditionView"][];
             /**
-             * @description The version of its cluster's settings that it runs, as it says.
+             * @description Version of the cluster's settings that the node reports.
              * @default null
              */
             configuration_version?: number | null;
             created_at: string;
             description: string;
             /**
-             * @description When what still runs on a draining node is taken back.
+             * @description Time when work that still runs on a draining node is taken back.
              * @default null
              */
             drain_until?: string | null;
             /** @enum {string} */
             health: "unknown" | "healthy" | "degraded" | "unhealthy" | "unreachable";
             /**
-             * @description Since when its health is what it is.
+             * @description Time since which the node has this health.
              * @default null
              */
             health_at?: string | null;
             /**
-             * @description Why it is not healthy; empty when it is.
+             * @description Reason why the node is not healthy; empty when it is.
              * @default
              */
             health_reason?: string;
@@ -5525,7 +5552,7 @@ export interface components {
             last_heartbeat: string | null;
             load: number;
             /**
-             * @description The middle of its `region`, where that is known.
+             * @description Centre of the `region`, where it is known.
              * @default null
              */
             location?: components["schemas"]["Location"] | null;
@@ -5533,7 +5560,7 @@ export interface components {
             node_type: string;
             port: number;
             /**
-             * @description Whether the master asks its health endpoint.
+             * @description True if the master probes the node's health endpoint.
              * @default false
              */
             probe?: boolean;
@@ -5547,21 +5574,21 @@ export interface components {
                 [key: string]: number | null;
             };
             /**
-             * @description Grows with each change, but not with heartbeats; the `ETag` begins with it.
+             * @description Increases with each change except heartbeats; the `ETag` begins with it.
              * @default 0
              */
             version?: number;
         };
         /**
          * Note
-         * @description What an execution said since the last note: lines, and how far it has got.
+         * @description New lines and progress of an execution since its last note.
          */
         Note: {
             /** @default [] */
             answers?: components["schemas"]["OrderAnswer"][];
             execution_id: string;
             /**
-             * @description Of a crawl: the newest, as `CrawlFigures`; what cannot be read is passed over.
+             * @description Newest figures of a crawl, as `CrawlFigures`; unreadable figures are ignored.
              * @default null
              */
             figures?: Record<string, unknown> | null;
@@ -5574,7 +5601,7 @@ export interface components {
         };
         /**
          * NoteBatch
-         * @description Notes of several executions; best effort, and only sent when there is something to say.
+         * @description Notes of several executions; best effort, and only sent when there are any.
          */
         NoteBatch: {
             notes: components["schemas"]["Note"][];
@@ -5582,11 +5609,11 @@ export interface components {
         };
         /**
          * NoteReply
-         * @description Everything else is durable now.
+         * @description The answer to a batch of notes: all notes except those of `stale` executions are durable.
          */
         NoteReply: {
             /**
-             * @description Executions whose lines are not taken (any more): say nothing more about them.
+             * @description Executions whose lines are not stored (any more): the node must send no more of them.
              * @default []
              */
             stale?: string[];
@@ -5599,18 +5626,18 @@ export interface components {
         On: "always" | "failure" | "success";
         /**
          * OnDrift
-         * @description What follows when a task does not meet its expectations.
+         * @description Consequence for a task that does not meet its expectations.
          * @enum {unknown}
          */
         OnDrift: "fail" | "hold" | "mark";
         /**
          * OrderAnswer
-         * @description What an execution answered to an order.
+         * @description An execution's answer to an order.
          */
         OrderAnswer: {
             data?: unknown;
             /**
-             * @description Why it did not obey.
+             * @description Reason why the execution did not carry out the order.
              * @default
              */
             error?: string;
@@ -5618,24 +5645,24 @@ export interface components {
         };
         /**
          * OutputView
-         * @description What of a crawl's output can be read now.
+         * @description The part of a crawl's output that can be read now.
          */
         OutputView: {
-            /** @description As it is kept, packed. */
+            /** @description Size as stored, compressed. */
             bytes: number;
             /** @default [] */
             columns?: string[];
             /**
-             * @description In which it can be downloaded.
+             * @description Formats in which the output can be downloaded.
              * @default []
              */
             formats?: string[];
-            /** @description While the crawl runs, that may be a step more or less than its figures have. */
+            /** @description Number of items; while the crawl runs, it may be a step ahead of or behind the figures. */
             items: number;
         };
         /**
          * Over
-         * @description What becomes of a task that is more than its project may have now.
+         * @description Treatment of tasks beyond a project's quotas.
          * @enum {unknown}
          */
         Over: "queue" | "reject";
@@ -5650,9 +5677,9 @@ export interface components {
          * @description The whole system in a few numbers.
          */
         Overview: {
-            /** @description In the last minute. */
+            /** @description Completed tasks per second in the last minute. */
             completed_per_second: number;
-            /** @description By status. */
+            /** @description Number of devices by status. */
             devices: {
                 [key: string]: number;
             };
@@ -5663,7 +5690,7 @@ export interface components {
             oldest_ready: number | null;
             ready_tasks: number;
             running_tasks: number;
-            /** @description By status. */
+            /** @description Number of tasks by status. */
             tasks: {
                 [key: string]: number;
             };
@@ -5688,13 +5715,13 @@ export interface components {
         PartitionWork: {
             done: number;
             /**
-             * @description Those with the most hosts first, at most 16.
+             * @description The executions with the most leased hosts, at most 16.
              * @default []
              */
             holders?: components["schemas"]["Holder"][];
             /** @default 0 */
             holders_total?: number;
-            /** @description Those that have something to visit, leased ones too. */
+            /** @description Hosts with URLs to visit, including leased hosts. */
             hosts: number;
             in_flight: number;
             number: number;
@@ -5703,7 +5730,7 @@ export interface components {
         };
         /**
          * Phrase
-         * @description A stable word for what is said, and the values in it.
+         * @description A stable code for a message, with the values in it.
          */
         Phrase: {
             code: string;
@@ -5719,7 +5746,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description What went wrong, for programs (`type`, `status`) and for people (`detail`, `errors`).
+         * @description An error answer: `type` and `status` for programs, `detail` and `errors` for people.
          */
         Problem: {
             detail: string;
@@ -5733,7 +5760,7 @@ export interface components {
         };
         /**
          * Progress
-         * @description How far the work has got, in whatever it counts.
+         * @description Progress of an execution, in the unit that its executor counts.
          */
         Progress: {
             /** @default 0 */
@@ -5744,7 +5771,7 @@ export interface components {
         };
         /**
          * ProgressView
-         * @description How far the work has got, in whatever it counts.
+         * @description Progress of an execution, in the unit that its executor counts.
          */
         ProgressView: {
             at: string;
@@ -5759,7 +5786,7 @@ export interface components {
         };
         /**
          * ProjectPatch
-         * @description What is to be changed; the rest stays.
+         * @description Changes to a project; a field that is left out stays as it is.
          */
         ProjectPatch: {
             description?: string;
@@ -5767,7 +5794,7 @@ export interface components {
         };
         /**
          * ProjectRequest
-         * @description A new project; sent again, it gives the same one.
+         * @description A project to create; the same request again returns the same project.
          */
         ProjectRequest: {
             /** @default  */
@@ -5775,21 +5802,21 @@ export interface components {
             /** @description Letters, digits, dot, dash and underscore, at most 64. */
             id: string;
             /**
-             * @description For people; the id when empty.
+             * @description Display name; the id when empty.
              * @default
              */
             name?: string;
         };
         /**
          * ProjectView
-         * @description A project, and how many tasks it has in each state.
+         * @description A project, with the number of its tasks in each state.
          */
         ProjectView: {
             created_at: string;
             description: string;
             id: string;
             name: string;
-            /** @description `active`, or `closed`: then it takes no new tasks. */
+            /** @description `active`, or `closed`: the project takes no new tasks. */
             status: string;
             tasks: {
                 [key: string]: number;
@@ -5799,7 +5826,7 @@ export interface components {
         };
         /**
          * PulledTask
-         * @description What a device has to do.
+         * @description A task that is assigned to the device.
          */
         PulledTask: {
             attempt: number;
@@ -5811,9 +5838,12 @@ export interface components {
         };
         /** PulledTasks */
         PulledTasks: {
-            /** @description Whether it is still taken for alive; if not, it has to stop everything and register. */
+            /**
+             * @description True if the master considers the device alive; if false, it must stop all work and
+             *     register.
+             */
             registered: boolean;
-            /** @description Tasks that it must not go on with. */
+            /** @description Tasks that the device must stop. */
             stop_tasks: string[];
             tasks: components["schemas"]["PulledTask"][];
         };
@@ -5823,11 +5853,11 @@ export interface components {
          */
         QuotaHold: {
             limit: number;
-            /** @description What the task would add, as far as that is known. */
+            /** @description Amount that the task would add, as far as that is known. */
             needs: number;
             quota: string;
             /**
-             * @description When it is over by itself: of `pages_per_day`, the next midnight (UTC).
+             * @description Time when the hold ends by itself: for `pages_per_day`, the next midnight (UTC).
              * @default null
              */
             until?: string | null;
@@ -5835,12 +5865,12 @@ export interface components {
         };
         /**
          * QuotaLine
-         * @description One quota of a project, and how much of it is used.
+         * @description One quota of a project, with its current use.
          */
         QuotaLine: {
-            /** @description `null` when there is no limit; never below zero. */
+            /** @description Amount that is left, at least zero; `null` when there is no limit. */
             left: number | null;
-            /** @description `null` when there is none. */
+            /** @description Limit; `null` when there is none. */
             limit: number | null;
             /** @description `waiting`, `running`, `cpu_cores`, `memory_mb`, `pages_per_day` or `storage_mb`. */
             name: string;
@@ -5853,54 +5883,67 @@ export interface components {
         };
         /**
          * QuotaPatch
-         * @description What is to be changed; `null` takes a limit away, the rest stays.
+         * @description Changes to a project's quotas: `null` removes a limit, a field that is left out stays as it
+         *         is.
          */
         QuotaPatch: {
-            /** @description Reserved for all of them together. */
+            /** @description Maximum CPU cores that are reserved for all executions together. */
             cpu_cores?: number | null;
-            /** @description Reserved for all of them together. */
+            /** @description Maximum memory that is reserved for all executions together. */
             memory_mb?: number | null;
-            /** @description Nodes that have all of these labels are kept for this project; none when `null` or empty. */
+            /**
+             * @description Labels of nodes that are reserved for this project (all must match); none when `null` or
+             *     empty.
+             */
             nodes?: {
                 [key: string]: string;
             } | null;
-            /** @description `queue`: what is more than the quotas allow waits; `reject`: it is refused. */
+            /** @description `queue`: tasks beyond the quotas wait; `reject`: they are refused. */
             over?: components["schemas"]["Over"];
-            /** @description Pages that its tasks may fetch from midnight to midnight (UTC). */
+            /**
+             * @description Maximum number of pages that the project's tasks may fetch from midnight to midnight
+             *     (UTC).
+             */
             pages_per_day?: number | null;
-            /** @description Executions that hold a node's resources. */
+            /** @description Maximum number of executions that hold a node's resources. */
             running?: number | null;
-            /** @description Output and bundles that are kept for it, in millions of bytes. */
+            /** @description Maximum size of the project's stored output and bundles, in millions of bytes. */
             storage_mb?: number | null;
-            /** @description Tasks that wait for a node or for their time. */
+            /** @description Maximum number of tasks that wait for a node or for their time. */
             waiting?: number | null;
-            /** @description Its share beside other projects that have work: twice the weight is twice as much. */
+            /**
+             * @description Share of the fleet relative to other projects that have work: twice the weight, twice the
+             *     share.
+             */
             weight?: number;
         };
         /**
          * QuotaView
-         * @description The quotas of a project and its share of the fleet, and what it has of them now.
+         * @description The quotas of a project and its share of the fleet, with the current use.
          */
         QuotaView: {
-            /** @description The part that is its own by weight, beside the projects that have work now. */
+            /**
+             * @description Share of the fleet that the project is entitled to by its weight, among the projects that
+             *     have work now.
+             */
             due: number;
-            /** @description The labels of nodes that are kept for it. */
+            /** @description Labels of the nodes that are reserved for the project. */
             nodes: {
                 [key: string]: string;
             };
-            /** @description `queue` or `reject`. */
+            /** @description `queue` or `reject`: what happens to tasks beyond a quota. */
             over: string;
             project_id: string;
             quotas: components["schemas"]["QuotaLine"][];
-            /** @description The part of the fleet that it holds: of the resource of which it has most. */
+            /** @description Share of the fleet that the project uses now: of the resource that it uses most of. */
             share: number;
-            /** @description Of the project. */
+            /** @description Version of the project. */
             version: number;
             weight: number;
         };
         /**
          * Rate
-         * @description How many pages a stretch of time brought; `at` is its end.
+         * @description Number of pages in a period; `at` is its end.
          */
         Rate: {
             at: number;
@@ -5908,23 +5951,23 @@ export interface components {
         };
         /**
          * Reason
-         * @description Why a node cannot take a task: which filter said no, and its words.
+         * @description Reason why a node cannot take a task, with the filter that rejected it.
          */
         Reason: {
             /**
-             * @description What is wrong with the node, where its health is the reason.
+             * @description Problems of the node, where its health is the reason.
              * @default []
              */
             because?: components["schemas"]["Phrase"][];
             /**
-             * @description A stable word for what the message says; empty for the words of a plug-in.
+             * @description Stable code for the message; empty for filters of a plug-in.
              * @default
              */
             code?: string;
             filter: string;
             message: string;
             /**
-             * @description What the message names, such as `needs` and `has`.
+             * @description Values in the message, such as `needs` and `has`.
              * @default {}
              */
             values?: {
@@ -5933,7 +5976,7 @@ export interface components {
         };
         /**
          * RefusedOrder
-         * @description A task that an order could not be carried out for, and why.
+         * @description A task that an order was refused for, with the reason.
          */
         RefusedOrder: {
             detail: string;
@@ -5945,7 +5988,7 @@ export interface components {
             initial_status: string;
             node_id: string;
             /**
-             * @description Shown once, when the node is new.
+             * @description The node's token, shown once, when the node is new.
              * @default null
              */
             node_token?: string | null;
@@ -5958,18 +6001,18 @@ export interface components {
             session_id: string;
             session_timeout_s: number;
             /**
-             * @description The settings of its cluster to begin with.
+             * @description Settings of its cluster.
              * @default null
              */
             terms?: components["schemas"]["NodeTerms"] | null;
         };
         /**
          * RegisteredDevice
-         * @description The answer: with what the device speaks from now on, and how often.
+         * @description The answer to a registration: the device's id, key and heartbeat interval.
          */
         RegisteredDevice: {
             /**
-             * @description The device's own key, shown once, when it is new.
+             * @description The device's own key, shown once, when the device is new.
              * @default null
              */
             api_key?: string | null;
@@ -5981,28 +6024,29 @@ export interface components {
         };
         /**
          * Registration
-         * @description A node introduces itself; with `node_id` and its own token it comes back as the same node.
+         * @description A node's request to register; with `node_id` and its own token it registers as the same
+         *         node.
          */
         Registration: {
             /**
-             * @description Flags, levels, texts or lists of texts by name.
+             * @description Capabilities: flags, levels, texts or lists of texts by name.
              * @default {}
              */
             capabilities?: Record<string, unknown>;
             /** @default default */
             cluster_id?: string;
             /**
-             * @description For people.
+             * @description Description for people.
              * @default
              */
             description?: string;
             /**
-             * @description For people, and where the health endpoint is.
+             * @description Address for people, and of the health endpoint.
              * @default
              */
             ip_address?: string;
             /**
-             * @description Texts by name.
+             * @description Labels: texts by name.
              * @default {}
              */
             labels?: {
@@ -6023,8 +6067,8 @@ export interface components {
              */
             port?: number;
             /**
-             * @description Whether the master may ask `http://ip_address:port/healthz` how the node is; then
-             *     `ip_address` is an IP address.
+             * @description True if the master may probe `http://ip_address:port/healthz`; `ip_address` must then be an
+             *     IP address.
              * @default false
              */
             probe?: boolean;
@@ -6037,25 +6081,25 @@ export interface components {
             region?: string | null;
             /**
              * @description Capacity: `cpu` (or `cpu_cores`), `memory_mb`, `gpu`, `network_bandwidth_mbps` (or
-             *     `bandwidth_mbps`), `slots`; 4 slots when it names none.
+             *     `bandwidth_mbps`), `slots`; 4 slots when not given.
              * @default {}
              */
             resources?: {
                 [key: string]: number;
             };
             /**
-             * @description The types that the node has executors for; any when empty.
+             * @description Task types that the node has executors for; any when empty.
              * @default []
              */
             task_types?: string[];
         };
         /**
          * Report
-         * @description What became of an execution; may be sent again until it is answered.
+         * @description The result of an execution; it may be sent again until it is answered.
          */
         Report: {
             at: number;
-            /** @description What was found, for `succeeded`: any JSON of at most 1 MB. */
+            /** @description Result for `succeeded`: any JSON of at most 1 MB. */
             data?: unknown;
             /** @default null */
             error?: components["schemas"]["TaskError"] | null;
@@ -6066,7 +6110,7 @@ export interface components {
                 [key: string]: number;
             };
             /**
-             * @description For how long it ran, when its start was not reported before its end.
+             * @description Duration of the execution, when its start was not reported before its end.
              * @default null
              */
             ran_s?: number | null;
@@ -6076,8 +6120,8 @@ export interface components {
         /** ReportBatch */
         ReportBatch: {
             /**
-             * @description Whether the node understands the answer `later`. One that does not gets no answer to its
-             *     batch (503) while something in it has to be said again.
+             * @description True if the node understands the answer `later`. Other nodes get no answer to the whole batch
+             *     (503) while a report in it has to be sent again.
              * @default false
              */
             knows_later?: boolean;
@@ -6100,38 +6144,38 @@ export interface components {
         };
         /**
          * RerunRequest
-         * @description From where a run is done again.
+         * @description The steps of a run to repeat.
          */
         RerunRequest: {
             /**
-             * @description These and all that follow them; when none is named, what failed or was cancelled and all
-             *     that follows that.
+             * @description Names of steps: these and all steps after them run again. When empty, all failed and
+             *     cancelled steps and all steps after them.
              * @default []
              */
             steps?: string[];
         };
         /**
          * ResendReply
-         * @description What became of an order to send again.
+         * @description The result of a request to send deliveries again.
          */
         ResendReply: {
             /**
-             * @description Whether there are more that were given up.
+             * @description True if more deliveries that were given up are left.
              * @default false
              */
             more?: boolean;
             resent: number;
-            /** @description Those that wait already. */
+            /** @description Deliveries that were waiting already. */
             unchanged: number;
             unknown: string[];
         };
         /**
          * ResendRequest
-         * @description Which deliveries to send again.
+         * @description The deliveries to send again.
          */
         ResendRequest: {
             /**
-             * @description These; up to 1,000 of those that were given up, the oldest first, when empty.
+             * @description Ids of deliveries; when empty, up to 1,000 deliveries that were given up, oldest first.
              * @default []
              */
             ids?: string[];
@@ -6154,12 +6198,11 @@ export interface components {
         };
         /**
          * RetryPolicy
-         * @description When a failed attempt is tried again, and after which wait.
+         * @description Rules for retries of failed attempts, and the delays before them.
          */
         RetryPolicy: {
             /**
-             * @description Other waits after errors of a class. Who is `blocked` waits a minute at first, unless
-             *     something else is said here.
+             * @description Other delays by error class. By default the first delay after `blocked` is a minute.
              * @default {}
              */
             classes?: {
@@ -6170,20 +6213,20 @@ export interface components {
             /** @default 1 */
             initial_delay_s?: number;
             /**
-             * @description Up to this share of the delay is added or taken off at random.
+             * @description Maximum share of the delay that is added or subtracted at random.
              * @default 0.5
              */
             jitter?: number;
             /** @default 300 */
             max_delay_s?: number;
             /**
-             * @description Seconds after the first failure: later it is not tried again, whatever is left of
-             *     `max_retries`.
+             * @description Seconds after the first failure after which there is no retry, even if `max_retries` has not
+             *     been reached.
              * @default null
              */
             max_total_s?: number | null;
             /**
-             * @description The classes of errors that are tried again.
+             * @description Error classes that are retried.
              * @default [
              *       "error",
              *       "network",
@@ -6197,27 +6240,28 @@ export interface components {
         };
         /**
          * Role
-         * @description Each role may do what the one before it may; `node` stands apart: only its own work.
+         * @description The role of a key. Each may do all that the one before it may, except `node`, which may do
+         *         only its own work.
          * @enum {unknown}
          */
         Role: "admin" | "node" | "operator" | "viewer";
         /** RollbackRequest */
         RollbackRequest: {
-            /** @description The settings of this version become those of a new one; 0 takes all of them back. */
+            /** @description Version of the configuration to return to, as a new version; 0 unsets all settings. */
             version: number;
         };
         /**
          * RotateRequest
-         * @description A new secret for a key.
+         * @description A request for a new secret of a key.
          */
         RotateRequest: {
             /**
-             * @description Seconds until the key expires; as before when not set.
+             * @description Seconds until the key expires; unchanged when not set.
              * @default null
              */
             expires_in_s?: number | null;
             /**
-             * @description Seconds for which the old secret stays good beside the new one.
+             * @description Seconds for which the old secret stays valid beside the new one.
              * @default 0
              */
             grace_s?: number;
@@ -6229,11 +6273,11 @@ export interface components {
         };
         /**
          * RunRequest
-         * @description How to start what a schedule starts at once.
+         * @description Options for starting a schedule's task or workflow now.
          */
         RunRequest: {
             /**
-             * @description Also when as many of its tasks or runs as may be are at work.
+             * @description Start even if `max_instances` is reached.
              * @default false
              */
             force?: boolean;
@@ -6245,37 +6289,37 @@ export interface components {
         };
         /**
          * RunStepView
-         * @description How a step of a run stands.
+         * @description The state of a step of a run.
          */
         RunStepView: {
-            /** @description Grows when it is done anew. */
+            /** @description Increases each time the step is repeated. */
             attempt: number;
-            /** @description How many instances were begun. */
+            /** @description Number of instances that were started. */
             count: number;
             depends_on: components["schemas"]["Dependency"][];
             /**
-             * @description How many of them completed; `null` where there are too many to look at.
+             * @description Number of completed instances; `null` when there are too many to count.
              * @default null
              */
             done?: number | null;
             ended_at: string | null;
-            /** @description Whether it has an instance for each element of a list. */
+            /** @description True if the step runs an instance for each element of a list. */
             for_each: boolean;
             name: string;
             optional: boolean;
-            /** @description Why it failed, is held, was skipped or was cancelled. */
+            /** @description Reason why the step failed, is held, was skipped or was cancelled. */
             reason: string;
             started_at: string | null;
             /**
-             * @description `waiting`, `running`, `held`, `completed`, `failed`, `skipped` or `cancelled`. One that is
-             *     `held` waits for somebody to accept or reject what its tasks found.
+             * @description `waiting`, `running`, `held`, `completed`, `failed`, `skipped` or `cancelled`. A `held` step
+             *     waits until somebody accepts or rejects the items of its tasks.
              */
             status: string;
-            /** @description Of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all of a run. */
+            /** @description Task of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all tasks of a run. */
             task_id: string | null;
             task_type: string;
             /**
-             * @description How many of them ended otherwise.
+             * @description Number of instances that ended without completing; `null` as for `done`.
              * @default null
              */
             undone?: number | null;
@@ -6285,15 +6329,15 @@ export interface components {
          * @description A run of a workflow.
          */
         RunView: {
-            /** @description Grows when it is run again. */
+            /** @description Increases each time the run is repeated. */
             attempt: number;
             /**
-             * @description Who is told of it.
+             * @description Receiver of call-backs about the run.
              * @default null
              */
             callback_url?: string | null;
             cause: string;
-            /** @description How many steps are in which state; not in lists, while it runs. */
+            /** @description Number of steps in each state; not in a list while the run is live. */
             counts: {
                 [key: string]: number;
             };
@@ -6302,7 +6346,7 @@ export interface components {
             error: string;
             id: string;
             idempotency_key: string | null;
-            /** @description Of the workflow. */
+            /** @description Name of the workflow. */
             name: string;
             parameters: Record<string, unknown>;
             project_id: string;
@@ -6319,20 +6363,20 @@ export interface components {
          * @description A workflow to be run by the clock.
          */
         ScheduledWorkflow: {
-            /** @description Of a workflow of the project; or its id. */
+            /** @description Name of a workflow of the project, or its id. */
             name: string;
             /**
-             * @description By name, as its document declares them.
+             * @description Values by name, as the workflow document declares them.
              * @default {}
              */
             parameters?: Record<string, unknown>;
             /**
-             * @description Whose it is; `default` when not set, unless the id of a workflow says otherwise.
+             * @description Project of the workflow; when not set, `default`, or the project of the workflow's id.
              * @default null
              */
             project_id?: string | null;
             /**
-             * @description The newest at each due instant when not set.
+             * @description Version of the workflow; when not set, the newest at each due instant.
              * @default null
              */
             version?: number | null;
@@ -6345,7 +6389,7 @@ export interface components {
             id: string;
             name: string;
             parameters: Record<string, unknown>;
-            /** @description `null`: the newest at each due instant. */
+            /** @description Version that runs; `null`: the newest at each due instant. */
             version: number | null;
         };
         /**
@@ -6354,7 +6398,7 @@ export interface components {
          */
         ScheduleExplanation: {
             next_at: string | null;
-            /** @description What stands in the way now, or did the last time; none when all is well. */
+            /** @description Reasons that prevent the next start or prevented the last one; empty when there are none. */
             reasons: components["schemas"]["ScheduleReason"][];
             schedule_id: string;
             summary: string;
@@ -6366,7 +6410,8 @@ export interface components {
         };
         /**
          * SchedulePatch
-         * @description What is to be changed; the rest stays. `null` takes back what need not be set.
+         * @description Changes to a schedule: a field that is left out stays as it is, `null` unsets an optional
+         *         one.
          */
         SchedulePatch: {
             coalesce?: boolean;
@@ -6389,7 +6434,7 @@ export interface components {
         };
         /**
          * ScheduleReason
-         * @description Why a schedule does not run, or did not.
+         * @description Why a schedule does not run, or did not run.
          */
         ScheduleReason: {
             /** @enum {unknown} */
@@ -6403,12 +6448,11 @@ export interface components {
         };
         /**
          * ScheduleRequest
-         * @description What is to be done by the clock: `task` or `workflow`, by `cron` or `every_s`; of each, one
-         *         of the two.
+         * @description A new schedule: starts a `task` or a `workflow`, by `cron` or `every_s`; one of each pair.
          */
         ScheduleRequest: {
             /**
-             * @description After a time without a master: start one for all that is late, not one for each.
+             * @description After a time without a master, start once for all missed instants, not once for each.
              * @default true
              */
             coalesce?: boolean;
@@ -6420,59 +6464,59 @@ export interface components {
             /** @default  */
             description?: string;
             /**
-             * @description Nothing is due from then on.
+             * @description Nothing is due from this instant on.
              * @default null
              */
             end_at?: string | null;
             /**
-             * @description Seconds from one to the next, at least 1.
+             * @description Seconds from one due instant to the next, at least 1.
              * @default null
              */
             every_s?: number | null;
             /**
-             * @description Put each start off by up to so many seconds, always the same for the same instant.
+             * @description Maximum random delay of each start in seconds, always the same for the same due instant.
              * @default 0
              */
             jitter_s?: number;
             /**
-             * @description So many of its tasks or runs may be at work at once.
+             * @description Maximum number of its tasks or runs that are active at once.
              * @default 1
              */
             max_instances?: number;
             /**
-             * @description What is later than that is not started any more; `null` starts it however late.
+             * @description Seconds after which a missed start is skipped; `null` starts it however late it is.
              * @default null
              */
             misfire_grace_s?: number | null;
             /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
             name: string;
             /**
-             * @description When there are so many: `skip` what is due, or `queue` one until there is room.
+             * @description When `max_instances` is reached: `skip` the start, or `queue` one until there is room.
              * @default skip
              */
             overlap?: components["schemas"]["Overlap"];
             /**
-             * @description Make it without letting it begin.
+             * @description Create the schedule paused.
              * @default false
              */
             paused?: boolean;
             /**
-             * @description Nothing is due before; intervals are counted from it.
+             * @description Nothing is due before this instant; intervals are counted from it.
              * @default null
              */
             start_at?: string | null;
             /**
-             * @description What is submitted each time; its project is the schedule's.
+             * @description The task to submit at each due instant; its project is the schedule's.
              * @default null
              */
             task?: components["schemas"]["TaskRequest"] | null;
             /**
-             * @description Whose clocks `cron` goes by, such as `Europe/Berlin`.
+             * @description Time zone of the `cron` expression, such as `Europe/Berlin`.
              * @default UTC
              */
             time_zone?: string;
             /**
-             * @description Or what is run each time; its project is the schedule's.
+             * @description The workflow to run at each due instant; its project is the schedule's.
              * @default null
              */
             workflow?: components["schemas"]["ScheduledWorkflow"] | null;
@@ -6486,7 +6530,7 @@ export interface components {
             created_at: string;
             cron: string | null;
             description: string;
-            /** @description Grows when somebody changes what is to be done or when. */
+            /** @description Increases when the rule or the task or workflow is changed. */
             edition: number;
             end_at: string | null;
             every_s: number | null;
@@ -6496,11 +6540,11 @@ export interface components {
             max_instances: number;
             misfire_grace_s: number | null;
             name: string;
-            /** @description When it starts something next, with its jitter; `null` while it is paused or when over. */
+            /** @description Time of the next start, including jitter; `null` while the schedule is paused or over. */
             next_at: string | null;
             overlap: string;
             project_id: string;
-            /** @description Tasks or runs of it that have not ended, as far as is known. */
+            /** @description Tasks or runs of the schedule that are known not to have ended. */
             running: string[];
             start_at: string | null;
             /** @description `active`, `paused`, or `over`: nothing is due any more. */
@@ -6522,12 +6566,12 @@ export interface components {
         };
         /**
          * SecretRequest
-         * @description A secret to be kept.
+         * @description A secret to store.
          */
         SecretRequest: {
-            /** @description How tasks name it, and the variable that code finds it in: capitals, digits, underscores. */
+            /** @description Name that tasks use, and the environment variable for code: capitals, digits, underscores. */
             name: string;
-            /** @description 8 to 32,000 characters. It is not shown again. */
+            /** @description Value of 8 to 32,000 characters. It is not shown again. */
             value: string;
         };
         /**
@@ -6535,18 +6579,18 @@ export interface components {
          * @description A secret, without its value.
          */
         SecretView: {
-            /** @description Who set it last. */
+            /** @description Last change in words, such as `set by admin`. */
             cause: string;
             created_at: string;
             name: string;
             project_id: string;
             updated_at: string;
-            /** @description Counts how often it was set or removed, for `If-Match`. */
+            /** @description Increases each time the secret is set or removed, for `If-Match`. */
             version: number;
         };
         /**
          * Series
-         * @description How the fleet did over time, as this master saw it.
+         * @description The fleet over time, as this master recorded it.
          */
         Series: {
             points: components["schemas"]["SeriesPoint"][];
@@ -6559,30 +6603,30 @@ export interface components {
         };
         /**
          * SeriesPoint
-         * @description A stretch of `step_s` seconds that ends at `at`.
+         * @description A period of `step_s` seconds that ends at `at`.
          */
         SeriesPoint: {
             at: string;
-            /** @description Attempts that did not succeed, by the class of their error. */
+            /** @description Number of failed attempts, by error class. */
             errors: {
                 [key: string]: number;
             };
-            /** @description Tasks that failed or ran out of time. */
+            /** @description Number of tasks that failed or timed out. */
             failed: number;
-            /** @description Tasks that completed. */
+            /** @description Number of tasks that completed. */
             finished: number;
-            /** @description Pages that crawls said they have read. */
+            /** @description Number of pages that crawls reported as read. */
             pages: number;
-            /** @description How long the task had waited that was ready for the longest time; `null` without any. */
+            /** @description Age of the task that was ready for longest; `null` when none was ready. */
             queue_age_s: number | null;
-            /** @description How many there were in each state. */
+            /** @description Number of tasks in each state. */
             tasks: {
                 [key: string]: number;
             };
         };
         /**
          * SeriesView
-         * @description Tasks that are compared with each other.
+         * @description A series of tasks that are compared with each other.
          */
         SeriesView: {
             newest: components["schemas"]["MeasuredRunView"];
@@ -6618,7 +6662,7 @@ export interface components {
              */
             data?: string;
             /**
-             * @description Whether the same request may succeed later.
+             * @description True if the same request may succeed later.
              * @default false
              */
             may_retry?: boolean;
@@ -6638,28 +6682,29 @@ export interface components {
             expires_at: string;
             /** @description The link, without the address of the master. */
             path: string;
-            /** @description What stands behind the `#` of the link. */
+            /** @description The text after the `#` of the link. */
             token: string;
         };
         /**
          * SessionView
-         * @description Who asks, as what, and for how long.
+         * @description The caller's identity, role and session.
          */
         SessionView: {
             /**
-             * @description What this session sends as `X-Crawlfleet-Csrf` with whatever changes something.
+             * @description Token that the session sends as `X-Crawlfleet-Csrf` with each request that changes
+             *     something.
              * @default
              */
             csrf?: string;
             /**
-             * @description When the session ends, or the key that was shown instead; never when not set.
+             * @description Time when the session, or the key that was used instead, expires; never when not set.
              * @default null
              */
             expires_at?: string | null;
-            /** @description Of the key. */
+            /** @description Name of the key. */
             name: string;
             /**
-             * @description The only projects that there are for this key; all of them when not set.
+             * @description The only projects that the key gives access to; all when not set.
              * @default null
              */
             projects?: string[] | null;
@@ -6673,7 +6718,7 @@ export interface components {
         };
         /**
          * SettingView
-         * @description One setting as it holds now.
+         * @description The effective value of one setting.
          */
         SettingView: {
             default: unknown;
@@ -6689,33 +6734,33 @@ export interface components {
         Severity: "critical" | "info" | "warning";
         /**
          * ShardWork
-         * @description One of those that work for a crawl.
+         * @description One task that works for a crawl.
          */
         ShardWork: {
             /**
-             * @description Its present attempt, or the last one.
+             * @description Id of the present or the last attempt.
              * @default null
              */
             execution_id?: string | null;
             /**
-             * @description So many it has leased; not set where the frontier is not known to this master.
+             * @description Hosts that the shard has leased; not set where this master does not know the frontier.
              * @default null
              */
             hosts?: number | null;
             /** @default null */
             items?: number | null;
             /**
-             * @description Where it runs, or ran last.
+             * @description The node that runs the shard, or ran it last.
              * @default null
              */
             node_id?: string | null;
             /**
-             * @description Its own part, as far as it has told.
+             * @description Pages of this shard alone, as last reported.
              * @default null
              */
             pages?: number | null;
             /**
-             * @description While it runs.
+             * @description Pages per second while it runs.
              * @default null
              */
             rate_per_s?: number | null;
@@ -6726,7 +6771,7 @@ export interface components {
         };
         /**
          * ShareBand
-         * @description Between which shares something should be, from 0 to 1.
+         * @description Allowed range of a share, from 0 to 1.
          */
         ShareBand: {
             /** @default 1 */
@@ -6742,22 +6787,22 @@ export interface components {
             /** @default null */
             key?: string | null;
             /**
-             * @description What stands behind the `#` of the link.
+             * @description The text after the `#` of the link.
              * @default null
              */
             link?: string | null;
         };
         /**
          * SilenceRequest
-         * @description Whom not to tell of, and for how long.
+         * @description A time for which a rule, or one subject of it, sends no notifications.
          */
         SilenceRequest: {
-            /** @description So long, in seconds. */
+            /** @description Length of the silence in seconds. */
             for_s: number;
             /** @default  */
             reason?: string;
             /**
-             * @description Only of this thing, such as a node's id; of nothing of the rule when empty.
+             * @description The one subject to silence, such as a node's id; the whole rule when empty.
              * @default
              */
             subject?: string;
@@ -6766,7 +6811,7 @@ export interface components {
         SilenceView: {
             by: string;
             reason: string;
-            /** @description What is silenced; all of it when empty. */
+            /** @description The subject that is silenced; the whole rule when empty. */
             subject: string;
             until: string;
         };
@@ -6778,63 +6823,67 @@ export interface components {
         Source: "disk_free" | "error_share" | "events" | "nodes_lost" | "nodes_online" | "queue_age_s" | "queue_length";
         /**
          * StartRequest
-         * @description How to run a workflow that is kept.
+         * @description A run of a stored workflow to start.
          */
         StartRequest: {
             /**
-             * @description Who is told of the run: `:update` is added while it is under way, `:complete` at its end.
+             * @description Receiver of call-backs about the run: `:update` is added to the address while it runs,
+             *     `:complete` at its end.
              * @default null
              */
             callback_url?: string | null;
             /**
-             * @description The same request: sent again within a week, it gives the same run.
+             * @description Key of this request: sent again within a week, it returns the same run.
              * @default null
              */
             idempotency_key?: string | null;
             /**
-             * @description By name, as the document declares them.
+             * @description Values by name, as the document declares them.
              * @default {}
              */
             parameters?: Record<string, unknown>;
             /**
-             * @description The newest when not set.
+             * @description Version of the workflow; the newest when not set.
              * @default null
              */
             version?: number | null;
         };
         /**
          * Statistics
-         * @description How the fleet does now, and did in the last hour at most.
+         * @description The fleet now and in the last hour at most.
          */
         Statistics: {
             at: string;
-            /** @description Tasks that wait for their time, such as for a retry. */
+            /** @description Number of tasks that wait for their time, such as for a retry. */
             delayed: number;
-            /** @description Attempts that did not succeed in the last hour, by the class of their error. */
+            /** @description Number of failed attempts in the last hour, by error class. */
             failures: {
                 [key: string]: number;
             };
-            /** @description How many nodes are how healthy. */
+            /** @description Number of nodes with each health. */
             health: {
                 [key: string]: number;
             };
-            /** @description How many there are in each state. */
+            /** @description Number of nodes in each state. */
             nodes: {
                 [key: string]: number;
             };
-            /** @description The age of the task that has been ready for the longest time; `null` when none is. */
+            /** @description Age in seconds of the task that has been ready for longest; `null` when none is ready. */
             oldest_ready_s: number | null;
-            /** @description Tasks that wait for a node. */
+            /** @description Number of tasks that wait for a node. */
             ready: number;
-            /** @description Executions that hold resources of a node. */
+            /** @description Number of executions that hold resources of a node. */
             running: number;
-            /** @description When this master started to count: nothing before is in `throughput` and `failures`. */
+            /**
+             * @description Time when this master started counting; `throughput` and `failures` have nothing before
+             *     it.
+             */
             since: string;
-            /** @description How many there are in each state. */
+            /** @description Number of tasks in each state. */
             tasks: {
                 [key: string]: number;
             };
-            /** @description For the last `minute`, `five_minutes` and `hour`. */
+            /** @description Throughput of the last `minute`, `five_minutes` and `hour`. */
             throughput: {
                 [key: string]: components["schemas"]["Throughput"];
             };
@@ -6903,16 +6952,17 @@ export interface components {
         };
         /**
          * StepRef
-         * @description One instance of a step. The id of its task follows from these: it cannot be made twice.
+         * @description One instance of a workflow step. The id of its task is derived from it, so no second task can
+         *         be created.
          */
         StepRef: {
             /**
-             * @description Grows when the step is done anew in the same run.
+             * @description Increases when the step is repeated in the same run.
              * @default 1
              */
             attempt?: number;
             /**
-             * @description Which of the instances, for a step with `for_each`.
+             * @description Number of the instance, for a step with `for_each`.
              * @default 0
              */
             index?: number;
@@ -6921,7 +6971,7 @@ export interface components {
         };
         /**
          * StopOrder
-         * @description Stop this execution and say so, even if it was never heard of.
+         * @description An order to stop this execution and report it, even if the node does not know it.
          */
         StopOrder: {
             execution_id: string;
@@ -6930,11 +6980,11 @@ export interface components {
         };
         /**
          * Subject
-         * @description What something is about.
+         * @description The subject of a concern.
          */
         Subject: {
             /**
-             * @description Of one of them; empty where it is about several.
+             * @description Id of the subject; empty where the concern is about several.
              * @default
              */
             id?: string;
@@ -6943,37 +6993,38 @@ export interface components {
         };
         /**
          * SubmitRequest
-         * @description A workflow document to be kept and run.
+         * @description A workflow document to store and run.
          */
         SubmitRequest: {
             /**
-             * @description Who is told of the run: `:update` is added while it is under way, `:complete` at its end.
+             * @description Receiver of call-backs about the run: `:update` is added to the address while it runs,
+             *     `:complete` at its end.
              * @default null
              */
             callback_url?: string | null;
             document: components["schemas"]["WorkflowDocument"];
             /**
-             * @description The same request: sent again within a week, it gives the same run.
+             * @description Key of this request: sent again within a week, it returns the same run.
              * @default null
              */
             idempotency_key?: string | null;
             /**
-             * @description By name, as the document declares them.
+             * @description Values by name, as the document declares them.
              * @default {}
              */
             parameters?: Record<string, unknown>;
         };
         /**
          * TaskError
-         * @description What went wrong in an attempt, in words for people and a class for policies.
+         * @description The error of an attempt: a message for people and a class for retry policies.
          */
         TaskError: {
             /** @default  */
             details?: string;
             error_class: components["schemas"]["ErrorClass"];
             /**
-             * @description When the first of the failures in a row happened of which this is the last, in seconds since
-             *     1970; only where the policy bounds the time for retries.
+             * @description Time of the first in this row of failures, in seconds since 1970; only where the policy
+             *     limits the time for retries.
              * @default 0
              */
             first_at?: number;
@@ -6981,28 +7032,28 @@ export interface components {
         };
         /**
          * TaskExplanation
-         * @description Why a task is in its state, and what would have to change.
+         * @description Why a task is in its state, and what has to change for it to run.
          */
         TaskExplanation: {
             /** @default null */
             placement?: components["schemas"]["Explanation"] | null;
             /**
-             * @description The quotas of its project that hold it back.
+             * @description Quotas of the project that hold the task back.
              * @default []
              */
             quotas?: components["schemas"]["QuotaHold"][];
             /**
-             * @description When it will be, in seconds since 1970, if it has to wait first.
+             * @description Time when the task will be ready, in seconds since 1970, if it has to wait first.
              * @default null
              */
             ready_at?: number | null;
             /**
-             * @description How many tasks of all projects are ready with it; not for a key of one project.
+             * @description Number of ready tasks of all projects with this one; not for a key of one project.
              * @default null
              */
             ready_tasks?: number | null;
             /**
-             * @description Of a task that was split: how many of its shards are in which state.
+             * @description Number of shards in each state, for a split task.
              * @default {}
              */
             shards?: {
@@ -7013,7 +7064,7 @@ export interface components {
             /** @description One sentence for people. */
             summary: string;
             /**
-             * @description The site that it depends on, of a task that is held back.
+             * @description The site that the task depends on, if its circuit breaker holds the task back.
              * @default null
              */
             target?: string | null;
@@ -7063,14 +7114,14 @@ export interface components {
         TaskReceipt: {
             created_at: string;
             /**
-             * @description 1 when this is an earlier task that does the same work.
+             * @description 1 when this is an earlier task with the same `dedup_key`.
              * @default 0
              */
             deduplicated?: number;
             id: string;
             priority: number;
             /**
-             * @description How many tasks it was split into; it waits for them.
+             * @description Number of shards that the task was split into; it waits for them.
              * @default 0
              */
             shards?: number;
@@ -7079,100 +7130,104 @@ export interface components {
         };
         /**
          * TaskRequest
-         * @description A task to be done. Ranges and names are judged by admission, not by the types here.
+         * @description A task to submit. Admission checks ranges and names, not the types here.
          */
         TaskRequest: {
             /**
-             * @description Whether it waits then, and counts for others; `false` goes its way in any case.
+             * @description Apply the circuit breaker of the target: the task waits while it is open, and its failures
+             *     count.
              * @default true
              */
             breaker?: boolean;
             /**
-             * @description The code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3` for a
+             * @description Code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3` for one
              *     version.
              * @default null
              */
             bundle?: string | null;
             /**
-             * @description Who is told of it: `:update` is added while it is under way, `:complete` at its end. The
-             *     project needs a webhook of the format `callback`, whose secret signs what is sent.
+             * @description Receiver of call-backs: `:update` is added to the address while the task is live, `:complete`
+             *     at its end. The project needs a webhook of the format `callback`, whose secret signs the
+             *     requests.
              * @default null
              */
             callback_url?: string | null;
             /**
-             * @description The node must have: a number is a minimum level, `true` a flag, a text or list must be
-             *     contained.
+             * @description Capabilities that the node must have: a number is a minimum level, `true` a flag, a text or
+             *     list must be contained.
              * @default {}
              */
             capabilities?: Record<string, unknown>;
             /**
-             * @description The first takes turns with others of the same priority.
+             * @description Categories of the task; tasks of equal priority take turns by their first category.
              * @default []
              */
             categories?: string[];
             /**
-             * @description Whose nodes may do it: a cluster of its project, or a shared one.
+             * @description Cluster whose nodes may run the task: one of its project, or a shared one.
              * @default default
              */
             cluster_id?: string;
             /**
-             * @description For the strategy `content_based`.
+             * @description Features of the content, for the strategy `content_based`.
              * @default {}
              */
             content_features?: Record<string, unknown>;
             /**
-             * @description Seconds after its submission by which it should be done: sooner ones of a priority go first,
-             *     and no attempt is begun again after it.
+             * @description Seconds after submission by which the task should be done: within a priority, earlier
+             *     deadlines go first, and no retry starts after it.
              * @default null
              */
             deadline?: number | null;
             /**
-             * @description The same work: while such a task lives, and for `dedup_window` after its end, no second one
-             *     is made.
+             * @description Key of this work: while a task with the key lives, and for `dedup_window` after its end, no
+             *     second one is created.
              * @default null
              */
             dedup_key?: string | null;
             /**
-             * @description Seconds after its end in which a task still keeps its `dedup_key`.
+             * @description Seconds after its end for which a task keeps its `dedup_key`.
              * @default 3600
              */
             dedup_window?: number;
             /**
-             * @description What its items should be like, and what follows when they are not; the verdict is `quality`
-             *     in its result.
+             * @description Expectations of the task's items, and the consequence when they are not met; `quality` in the
+             *     result has the verdict.
              * @default null
              */
             expectations?: components["schemas"]["Expectations"] | null;
             /**
-             * @description The same request: sent again, it gives the same task; with another body it is a 409.
+             * @description Key of this request: sent again, it returns the same task; with another body it is answered
+             *     409.
              * @default null
              */
             idempotency_key?: string | null;
             /**
-             * @description `L1` to `L4`: only nodes that can hold it so well, each attempt in a cell of its own.
+             * @description Minimum isolation, `L1` to `L4`: only nodes that offer it take the task, and each attempt
+             *     runs in its own cell.
              * @default null
              * @enum {unknown}
              */
             isolation?: "L1" | "L2" | "L3" | "L4" | null;
             /**
-             * @description How many failures of the work itself are tried again, 0 to 100.
+             * @description Maximum number of retries after failures of the work itself, 0 to 100.
              * @default 3
              */
             max_retries?: number;
             /**
-             * @description Must be free on the node: `cpu_cores` (or `cpu`), `memory_mb`, `gpu`, `bandwidth_mbps`,
-             *     `slots`.
+             * @description Resources that must be free on the node: `cpu_cores` (or `cpu`), `memory_mb`, `gpu`,
+             *     `bandwidth_mbps`, `slots`.
              * @default {}
              */
             min_resources?: {
                 [key: string]: number;
             };
             /**
-             * @description Only nodes of this type.
+             * @description Type of node that the task requires.
              * @default null
              */
             node_type?: string | null;
-            /** @description For the executor; at most 1 MB and 100 levels deep. */
+            /** @description Parameters for the executor; at most 1 MB and 100 levels deep. */
             parameters?: unknown;
             /**
              * @description 1 to 10; 10 is the most urgent.
@@ -7180,53 +7235,53 @@ export interface components {
              */
             priority?: number;
             /**
-             * @description Made on first use.
+             * @description Project of the task; created on first use.
              * @default default
              */
             project_id?: string;
             /**
-             * @description How long to wait before each attempt, and after which errors there is another.
+             * @description Delays before retries, and the errors that are retried.
              * @default {}
              */
             retry_policy?: components["schemas"]["RetryPolicy"];
             /**
-             * @description How nodes that fit are ranked; the fleet's default when not set.
+             * @description Strategy that ranks the nodes that fit; the fleet's default when not set.
              * @default null
              */
             schedule_strategy?: string | null;
             /**
-             * @description Names of secrets of the project that the code is given, in variables of the same names; those
-             *     that the parameters refer to are added.
+             * @description Names of the project's secrets that the code gets as environment variables of the same names;
+             *     secrets that the parameters refer to are added.
              * @default []
              */
             secrets?: string[];
             /**
-             * @description The site that it depends on; the registered domain of its addresses when not set, if they
-             *     have one in common. While a target is taken for down, tasks for it wait.
+             * @description Site that the task depends on; when not set, the registered domain that its addresses have in
+             *     common, if any. Tasks wait while the target's circuit breaker is open.
              * @default null
              */
             target?: string | null;
             /**
-             * @description For the strategy `geo_location`.
+             * @description Region of the target, for the strategy `geo_location`.
              * @default null
              */
             target_region?: string | null;
-            /** @description What to do, such as `http_fetch`. */
+            /** @description Type of the task, such as `http_fetch`. */
             task_type: string;
             /**
-             * @description Seconds that one attempt may take.
+             * @description Timeout of one attempt in seconds.
              * @default null
              */
             timeout?: number | null;
             /**
-             * @description What it belongs to, for you to filter by.
+             * @description Name of a workflow to filter tasks by.
              * @default null
              */
             workflow_id?: string | null;
         };
         /**
          * TaskSelection
-         * @description Which tasks are meant; something must be named.
+         * @description Filter for tasks; at least one field must be set.
          */
         TaskSelection: {
             /** @default null */
@@ -7234,12 +7289,12 @@ export interface components {
             /** @default null */
             cluster_id?: string | null;
             /**
-             * @description Only tasks in (or not in) the dead-letter list.
+             * @description Select tasks that are (or are not) dead letters.
              * @default null
              */
             dead?: boolean | null;
             /**
-             * @description Only the shards of this task.
+             * @description Id of a split task, to select its shards.
              * @default null
              */
             parent_id?: string | null;
@@ -7257,7 +7312,7 @@ export interface components {
         };
         /**
          * TaskStats
-         * @description How tasks did.
+         * @description Statistics of tasks.
          */
         TaskStats: {
             by_status: {
@@ -7266,7 +7321,7 @@ export interface components {
             completed_last_hour: number;
             completed_last_minute: number;
             failed_last_hour: number;
-            /** @description Attempts that did not succeed in the last hour, by the class of the error. */
+            /** @description Number of failed attempts in the last hour, by error class. */
             failures: {
                 [key: string]: number;
             };
@@ -7279,24 +7334,24 @@ export interface components {
         TaskStatus: "assigned" | "cancelled" | "completed" | "failed" | "paused" | "pending" | "processing" | "timeout" | "waiting";
         /**
          * TaskStatusChange
-         * @description What a device says of its task, or what somebody orders about it.
+         * @description A status that a device reports for its task, or that an operator orders.
          */
         TaskStatusChange: {
             /**
-             * @description For `failed`: why.
+             * @description Reason of a `failed` task.
              * @default null
              */
             error?: string | null;
-            /** @description For `completed`: any JSON of at most 1 MB. */
+            /** @description Result of a `completed` task: any JSON of at most 1 MB. */
             result?: unknown;
             /**
-             * @description From a device `running`, `completed` or `failed`; from an operator `cancelled`, `paused`, or
-             *     `pending` for another try.
+             * @description New status. A device sends `running`, `completed` or `failed`; an operator `cancelled`,
+             *     `paused`, or `pending` for another attempt.
              * @enum {unknown}
              */
             status: "cancelled" | "completed" | "failed" | "paused" | "pending" | "processing" | "running";
             /**
-             * @description Of the attempt that is meant, as it was pulled; only the first one needs none.
+             * @description Token of the attempt, as it was pulled; optional only for the first attempt.
              * @default null
              */
             token?: number | null;
@@ -7308,13 +7363,13 @@ export interface components {
         };
         /**
          * TaskTypeView
-         * @description A task type, and how its tasks are written.
+         * @description A task type and the schema of its parameters.
          */
         TaskTypeView: {
             name: string;
-            /** @description How many nodes that are online have an executor for it. */
+            /** @description Number of online nodes that have an executor for it. */
             nodes: number;
-            /** @description A JSON schema, whole in itself; `null` where the master does not know it. */
+            /** @description Self-contained JSON schema of the parameters; `null` where the master does not know it. */
             parameters: Record<string, unknown> | null;
             summary: string;
         };
@@ -7328,12 +7383,12 @@ export interface components {
             /** @default null */
             assigned_node?: string | null;
             /**
-             * @description The code that it runs, with its version, such as `quotes@3`.
+             * @description The code that the task runs, with its version, such as `quotes@3`.
              * @default null
              */
             bundle?: string | null;
             /**
-             * @description Who is told of it.
+             * @description Receiver of call-backs about the task.
              * @default null
              */
             callback_url?: string | null;
@@ -7350,7 +7405,7 @@ export interface components {
             /** @default null */
             dead_reason?: string | null;
             /**
-             * @description By when it should be done.
+             * @description Time by which the task should be done.
              * @default null
              */
             deadline?: string | null;
@@ -7359,7 +7414,7 @@ export interface components {
             /** @default null */
             error?: components["schemas"]["TaskError"] | null;
             /**
-             * @description What its items should be like; `quality` in its result says whether they are.
+             * @description Expectations of the task's items; `quality` in the result has the verdict.
              * @default null
              */
             expectations?: components["schemas"]["Expectations"] | null;
@@ -7379,14 +7434,14 @@ export interface components {
             not_before?: string | null;
             parameters: unknown;
             /**
-             * @description The task that it is a shard of.
+             * @description The task that this task is a shard of.
              * @default null
              */
             parent_id?: string | null;
             priority: number;
             /**
-             * @description While it runs, and only of a task that is asked for by its id; of one that was split, the
-             *     sum of its shards'.
+             * @description Progress while the task runs; only in the answer for a single task. For a split task, the sum
+             *     of its shards.
              * @default null
              */
             progress?: components["schemas"]["ProgressView"] | null;
@@ -7395,31 +7450,31 @@ export interface components {
             result?: unknown;
             retry_count: number;
             /**
-             * @description Only where it differs from the default.
+             * @description Retry policy, where it differs from the default.
              * @default null
              */
             retry_policy?: components["schemas"]["RetryPolicy"] | null;
             /** @default null */
             schedule_strategy?: string | null;
             /**
-             * @description The names of those that it is given.
+             * @description Names of the secrets that the task gets.
              * @default []
              */
             secrets?: string[];
             /**
-             * @description Which of them it is, from 0.
+             * @description Number of this shard, from 0.
              * @default null
              */
             shard?: number | null;
             /**
-             * @description How many shards are in which state; only of a task that is asked for by its id.
+             * @description Number of shards in each state; only in the answer for a single task.
              * @default {}
              */
             shard_states?: {
                 [key: string]: number;
             };
             /**
-             * @description How many shards there are, for the task that was split and for each of them.
+             * @description Number of shards, for the split task and for each of its shards.
              * @default 0
              */
             shards?: number;
@@ -7428,12 +7483,13 @@ export interface components {
             /** @enum {string} */
             status: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
             /**
-             * @description The step of the workflow's run that it does.
+             * @description The step of a workflow run that the task carries out.
              * @default null
              */
             step?: components["schemas"]["StepRef"] | null;
             /**
-             * @description The site that it depends on: it waits while that is taken for down.
+             * @description The site that the task depends on: the task waits while the site's circuit breaker is
+             *     open.
              * @default null
              */
             target?: string | null;
@@ -7444,7 +7500,7 @@ export interface components {
             timeout?: number | null;
             updated_at: string;
             /**
-             * @description Grows with each change; the `ETag` begins with it.
+             * @description Increases with each change; the `ETag` begins with it.
              * @default 0
              */
             version?: number;
@@ -7453,16 +7509,16 @@ export interface components {
         };
         /**
          * Throughput
-         * @description What happened to tasks in a stretch of time that ends now.
+         * @description Number of task events in a period that ends now.
          */
         Throughput: {
-            /** @description Attempts that were given to a node. */
+            /** @description Number of attempts that were assigned to a node. */
             assigned: number;
             cancelled: number;
             completed: number;
             completed_per_s: number;
             failed: number;
-            /** @description How long it is; shorter than its name says while the master has not run for longer. */
+            /** @description Length of the period; shorter than its name while the master has not run for so long. */
             seconds: number;
             submitted: number;
             timeout: number;
@@ -7484,20 +7540,23 @@ export interface components {
         };
         /**
          * Trouble
-         * @description Something that is not as it should be.
+         * @description A problem with its remedy.
          */
         Trouble: {
             /**
-             * @description A stable word for programs, such as `no_node_online`.
+             * @description Stable code for programs, such as `no_node_online`.
              * @default
              */
             kind?: string;
             message: string;
             remedy: string;
-            /** @description `critical`: work does not get done; `warning`: it may soon not; `notice`: good to know. */
+            /**
+             * @description `critical`: work does not get done; `warning`: work may soon not get done; `notice`: for your
+             *     information.
+             */
             severity: string;
             /**
-             * @description What the message names, such as how many tasks are `ready`.
+             * @description Values in the message, such as the number of `ready` tasks.
              * @default {}
              */
             values?: {
@@ -7507,39 +7566,39 @@ export interface components {
         /** UnsilenceRequest */
         UnsilenceRequest: {
             /**
-             * @description Only the silence of this thing; all of them when not set.
+             * @description End only the silence of this subject; all silences of the rule when not set.
              * @default null
              */
             subject?: string | null;
         };
         /**
          * UrlExplanation
-         * @description What became of one URL in a crawl.
+         * @description The state of one URL in a crawl.
          */
         UrlExplanation: {
             /**
-             * @description What the crawl knows of it; not set when it was never taken in.
+             * @description The crawl's record of the URL; not set when the crawl never accepted it.
              * @default null
              */
             record?: components["schemas"]["UrlRecord"] | null;
             /**
-             * @description The rule that keeps it out.
+             * @description The rule that keeps the URL out of the crawl.
              * @default null
              */
             refused_by?: string | null;
-            /** @description In its canonical form. */
+            /** @description The URL in its canonical form. */
             url: string;
             /** @default  */
             why?: string;
         };
         /**
          * UrlRecord
-         * @description All that a frontier knows of one URL.
+         * @description A frontier's record of one URL.
          */
         UrlRecord: {
             /** @default null */
             at?: number | null;
-            /** @description Visits that have ended. */
+            /** @description Number of visits that have ended. */
             attempts: number;
             depth: number;
             /** @default null */
@@ -7547,7 +7606,7 @@ export interface components {
             /** @default null */
             found_at?: number | null;
             /**
-             * @description The URL whose page (or redirect) it was first found on; `None` for a seed.
+             * @description URL of the page or redirect where it was first found; `None` for a seed.
              * @default null
              */
             found_on?: string | null;
@@ -7565,20 +7624,20 @@ export interface components {
         };
         /**
          * Usage
-         * @description What a node measures of itself: shares between 0 and 1, rates in bytes per second.
+         * @description Measurements of a node: shares between 0 and 1, rates in bytes per second.
          */
         Usage: {
             /** @default 0 */
             cpu_usage?: number;
             /**
-             * @description What is left of it.
+             * @description Free space on that disk.
              * @default null
              */
             disk_free_mb?: number | null;
             /** @default 0 */
             disk_io?: number;
             /**
-             * @description Of the disk with the node's data folder.
+             * @description Used share of the disk with the node's data folder.
              * @default null
              */
             disk_usage?: number | null;
@@ -7591,83 +7650,86 @@ export interface components {
         };
         /**
          * UsageAmounts
-         * @description What was used in a stretch of time.
+         * @description Usage over a period.
          */
         UsageAmounts: {
             /** @description Executions that ended. */
             attempts: number;
-            /** @description Fetched, as far as executors tell. */
+            /** @description Bytes fetched, as far as executors report them. */
             bytes: number;
             cancelled: number;
             completed: number;
-            /** @description CPU time, as far as executors tell. */
+            /** @description CPU seconds, as far as executors report them. */
             cpu_s: number;
-            /** @description Also those that ran out of time. */
+            /** @description Tasks that failed, including timeouts. */
             failed: number;
-            /** @description Fetched, told by executions when they end. */
+            /** @description Pages fetched, as reported at the end of executions. */
             pages: number;
-            /** @description From the beginning to the end of executions. */
+            /** @description Seconds between start and end, over all executions. */
             run_s: number;
-            /** @description Tasks; a shard of a split task is one, too, here and below. */
+            /** @description Submitted tasks; each shard of a split task counts as one, here and below. */
             submitted: number;
         };
         /**
          * UsageItem
-         * @description What a project used in a day or an hour.
+         * @description Usage of a project in a day or an hour.
          */
         UsageItem: {
-            /** @description When it begins. */
+            /** @description Beginning of the day or hour. */
             at: string;
             /** @description Executions that ended. */
             attempts: number;
-            /** @description Fetched, as far as executors tell. */
+            /** @description Bytes fetched, as far as executors report them. */
             bytes: number;
             cancelled: number;
             completed: number;
-            /** @description CPU time, as far as executors tell. */
+            /** @description CPU seconds, as far as executors report them. */
             cpu_s: number;
-            /** @description Also those that ran out of time. */
+            /** @description Tasks that failed, including timeouts. */
             failed: number;
-            /** @description Fetched, told by executions when they end. */
+            /** @description Pages fetched, as reported at the end of executions. */
             pages: number;
-            /** @description The most executions that held a node's resources at once, likewise. */
+            /**
+             * @description Highest number of executions that held a node's resources at once, as sampled by the
+             *     master.
+             */
             peak_running: number;
-            /** @description The most tasks that waited at once, as far as the master looked. */
+            /** @description Highest number of tasks that waited at once, as sampled by the master. */
             peak_waiting: number;
             project_id: string;
-            /** @description From the beginning to the end of executions. */
+            /** @description Seconds between start and end, over all executions. */
             run_s: number;
-            /** @description Output and bundles that were kept at its end; `null` while that was not measured. */
+            /** @description Size of stored output and bundles at the end of the step; `null` if it was not measured. */
             storage_bytes: number | null;
-            /** @description Tasks; a shard of a split task is one, too, here and below. */
+            /** @description Submitted tasks; each shard of a split task counts as one, here and below. */
             submitted: number;
         };
         /**
          * UsageReport
-         * @description What was used, step by step.
+         * @description Usage of projects, step by step.
          */
         UsageReport: {
-            /** @description In order of time, then of projects; steps in which a project used nothing are left out. */
+            /** @description Items in order of time, then of project; without steps in which a project used nothing. */
             items: components["schemas"]["UsageItem"][];
-            /** @description When the first step begins. */
+            /** @description Beginning of the first step. */
             since: string;
             step: components["schemas"]["UsageStep"];
-            /** @description Of all items together. */
+            /** @description Sum of all items. */
             total: components["schemas"]["UsageAmounts"];
             until: string;
         };
         /**
          * UsageStep
-         * @description How finely what was used is told.
+         * @description Length of the steps of a usage report.
          * @enum {unknown}
          */
         UsageStep: "day" | "hour";
         /**
          * Validation
-         * @description Whether a document may run.
+         * @description The result of checking a document.
          */
         Validation: {
-            /** @description The steps in an order in which each comes after those it waits for. */
+            /** @description All steps, each after the steps that it waits for. */
             order: string[];
             problems: components["schemas"]["WorkflowProblem"][];
             steps: number;
@@ -7675,7 +7737,7 @@ export interface components {
         };
         /**
          * ValueKind
-         * @description What a value of an item is.
+         * @description The kind of a value.
          * @enum {unknown}
          */
         ValueKind: "flag" | "integer" | "list" | "number" | "object" | "text";
@@ -7686,7 +7748,7 @@ export interface components {
         };
         /**
          * VersionView
-         * @description A document as it was at one time.
+         * @description One version of a workflow document.
          */
         VersionView: {
             created_at: string;
@@ -7706,28 +7768,28 @@ export interface components {
         };
         /**
          * WebhookDetails
-         * @description The same with how its deliveries stand.
+         * @description A webhook with the number of its deliveries in each state.
          */
         WebhookDetails: {
-            /** @description Who put it into this state, or what. */
+            /** @description Reason of this state in words, such as `paused by admin`. */
             cause: string;
             created_at: string;
             dead: number;
-            /** @description Of those that are kept. */
+            /** @description Delivered ones that are still kept. */
             delivered: number;
             description: string;
             format: string;
             id: string;
-            /** @description Too much waits for it: nothing more is kept until it is resumed. */
+            /** @description True if the queue of deliveries is full: no more are kept until the webhook is resumed. */
             is_full: boolean;
             kinds: string[];
             name: string;
             node_id: string | null;
             project_id: string | null;
-            /** @description `active`, or `paused`: then nothing is sent, and what happens is kept. */
+            /** @description `active`, or `paused`: nothing is sent, but events are kept. */
             status: string;
             /**
-             * @description Call-backs that gave way to something newer before they had arrived.
+             * @description Call-backs that were replaced by newer ones before they were delivered.
              * @default 0
              */
             superseded?: number;
@@ -7744,7 +7806,8 @@ export interface components {
         };
         /**
          * WebhookPatch
-         * @description What is to be changed; the rest stays. `null` takes back what need not be set.
+         * @description Changes to a webhook: a field that is left out stays as it is, `null` unsets an optional
+         *         one.
          */
         WebhookPatch: {
             description?: string;
@@ -7755,7 +7818,7 @@ export interface components {
         };
         /**
          * WebhookRequest
-         * @description A place that is to be told of events.
+         * @description A receiver of events to create.
          */
         WebhookRequest: {
             /** @default  */
@@ -7767,36 +7830,37 @@ export interface components {
              */
             format?: components["schemas"]["Format"];
             /**
-             * @description How the kinds begin that are wanted, such as `task.failed` or `node.`; all when empty.
+             * @description Beginnings of the kinds of events to send, such as `task.failed` or `node.`; all when
+             *     empty.
              * @default []
              */
             kinds?: string[];
             /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
             name: string;
             /**
-             * @description Only what has to do with this node.
+             * @description Send only events about this node.
              * @default null
              */
             node_id?: string | null;
             /**
-             * @description Make it without letting it begin.
+             * @description Create the webhook paused.
              * @default false
              */
             paused?: boolean;
             /**
-             * @description Only what belongs to this project; everything when not set.
+             * @description Send only events of this project; of all projects when not set.
              * @default null
              */
             project_id?: string | null;
             /**
-             * @description Only events of tasks of this type.
+             * @description Send only events of tasks of this type.
              * @default null
              */
             task_type?: string | null;
             /**
-             * @description Where to: `https://…`, or `mailto:…` for the format `email`. A workflow engine's is the one
-             *     that `/workflowInstances/…` is added to; for `callback` it is where all call-backs must lead,
-             *     anywhere when it is left out.
+             * @description Receiver: `https://…`, or `mailto:…` for the format `email`. For `workflow` it is the address
+             *     before `/workflowInstances/…`; for `callback` it is the address that all call-backs must begin
+             *     with, and any address is allowed when it is left out.
              * @default
              */
             url?: string;
@@ -7804,40 +7868,40 @@ export interface components {
         /** WebhookRotation */
         WebhookRotation: {
             /**
-             * @description For so long deliveries are signed with the secret before, too.
+             * @description Seconds for which deliveries are signed with the previous secret, too.
              * @default 86400
              */
             grace_s?: number;
         };
         /**
          * WebhookTest
-         * @description What a webhook made of a message that was sent to it at once.
+         * @description The result of a test message to a webhook.
          */
         WebhookTest: {
             delivered: boolean;
             elapsed_s: number;
             error: string;
-            /** @description What the receiver answered; 0 for no answer. */
+            /** @description HTTP status of the receiver's answer; 0 for no answer. */
             status: number;
         };
         /**
          * WebhookView
-         * @description A webhook; never its secret.
+         * @description A webhook, without its secret.
          */
         WebhookView: {
-            /** @description Who put it into this state, or what. */
+            /** @description Reason of this state in words, such as `paused by admin`. */
             cause: string;
             created_at: string;
             description: string;
             format: string;
             id: string;
-            /** @description Too much waits for it: nothing more is kept until it is resumed. */
+            /** @description True if the queue of deliveries is full: no more are kept until the webhook is resumed. */
             is_full: boolean;
             kinds: string[];
             name: string;
             node_id: string | null;
             project_id: string | null;
-            /** @description `active`, or `paused`: then nothing is sent, and what happens is kept. */
+            /** @description `active`, or `paused`: nothing is sent, but events are kept. */
             status: string;
             task_type: string | null;
             updated_at: string;
@@ -7886,24 +7950,24 @@ export interface components {
         };
         /**
          * WorkflowRequest
-         * @description A workflow document to be kept, or only to be looked at.
+         * @description A workflow document to store, or only to check.
          */
         WorkflowRequest: {
             document: components["schemas"]["WorkflowDocument"];
         };
         /**
          * WorkflowView
-         * @description A workflow; its document is in one of its versions.
+         * @description A workflow; the document is in its versions.
          */
         WorkflowView: {
             created_at: string;
             description: string;
             id: string;
-            /** @description The number of its newest version. */
+            /** @description Number of the newest version. */
             latest: number;
             name: string;
             project_id: string;
-            /** @description How many its newest version has. */
+            /** @description Number of steps in the newest version. */
             steps: number;
             updated_at: string;
         };
@@ -8586,13 +8650,13 @@ export interface operations {
     list_distributed_tasks: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description Only tasks of this device. */
+                /** @description List only tasks of this device. */
                 device_id?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of tasks in the page. */
                 limit?: number;
-                /** @description Only tasks in these states, parted by commas. */
+                /** @description List only tasks in these states, separated by commas. */
                 status?: string;
             };
             header?: never;
@@ -8768,9 +8832,9 @@ export interface operations {
     pull_tasks: {
         parameters: {
             query: {
-                /** @description Who asks. */
+                /** @description Id of the device that pulls. */
                 device_id: string;
-                /** @description Seconds to wait when there is nothing to do. */
+                /** @description Seconds to wait when there is no work. */
                 wait?: number;
             };
             header?: never;
@@ -8899,11 +8963,11 @@ export interface operations {
     list_alerts: {
         parameters: {
             query?: {
-                /** @description Only those of this name. */
+                /** @description List only the alert with this name. */
                 name?: string;
-                /** @description Only those of this project. */
+                /** @description List only alerts of this project. */
                 project_id?: string;
-                /** @description Only those that fire, or that do not. */
+                /** @description List only alerts with this status. */
                 status?: "firing" | "quiet";
             };
             header?: never;
@@ -9335,19 +9399,19 @@ export interface operations {
     list_audit: {
         parameters: {
             query?: {
-                /** @description Only requests of the route with this name, such as `cancel_tasks`. */
+                /** @description List only requests of the route with this name, such as `cancel_tasks`. */
                 action?: string;
-                /** @description Only requests with the key of this name or id, or of the node with this id. */
+                /** @description List only requests with the key of this name or id, or of the node with this id. */
                 actor?: string;
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of entries in the page. */
                 limit?: number;
-                /** @description Not before this instant. */
+                /** @description List only requests from this instant on. */
                 since?: string;
-                /** @description Only requests that changed the thing with this id. */
+                /** @description List only requests that changed the thing with this id. */
                 subject?: string;
-                /** @description Before this instant. */
+                /** @description List only requests before this instant. */
                 until?: string;
             };
             header?: never;
@@ -9397,11 +9461,11 @@ export interface operations {
     list_breakers: {
         parameters: {
             query?: {
-                /** @description Also those whose failures are only counted. */
+                /** @description List closed breakers that count failures, too. */
                 all?: boolean;
-                /** @description How many at most. */
+                /** @description Maximum number of breakers. */
                 limit?: number;
-                /** @description Only those of this project. */
+                /** @description List only breakers of this project. */
                 project_id?: string;
             };
             header?: never;
@@ -9503,9 +9567,9 @@ export interface operations {
     list_clusters: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
@@ -9810,9 +9874,9 @@ export interface operations {
     list_cluster_versions: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before: only versions below this one. */
+                /** @description The `next_cursor` of the previous page: lists only versions below this one. */
                 cursor?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of versions in the page. */
                 limit?: number;
             };
             header?: never;
@@ -9944,15 +10008,15 @@ export interface operations {
     list_crawls: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of crawls in the page. */
                 limit?: number;
-                /** @description Only crawls that run, or ran last, on this node. */
+                /** @description List only crawls that run, or ran last, on this node. */
                 node_id?: string;
-                /** @description Only crawls of this project. */
+                /** @description List only crawls of this project. */
                 project_id?: string;
-                /** @description Only crawls whose task is in this state; several are parted by commas. */
+                /** @description List only crawls whose task is in one of these states, separated by commas. */
                 status?: string;
             };
             header?: never;
@@ -10231,11 +10295,11 @@ export interface operations {
     list_crawl_items: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description Only items of this kind. */
+                /** @description List only items of this kind. */
                 kind?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
@@ -10291,13 +10355,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description One item a line as JSON, or one a row, safe to open in a spreadsheet; or the pages
-                 *     themselves, where the crawl keeps them.
+                 * @description `jsonl`: one item per line as JSON; `csv`: one item per row, safe to open in a spreadsheet;
+                 *     `warc`: the pages themselves, if the crawl stores them.
                  */
                 format?: "csv" | "jsonl" | "warc";
                 /**
-                 * @description So many bytes are left out at the beginning, to go on with a download that broke off; only
-                 *     of a crawl that has ended.
+                 * @description Number of bytes to skip, to continue an interrupted download; only for a crawl that has
+                 *     ended.
                  */
                 offset?: number;
             };
@@ -10334,8 +10398,8 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description The address to look up, as a page or a person would write it; percent-encoded, it still has
-                 *     to fit into a request.
+                 * @description URL to look up, as written on a page or by a person; percent-encoded, it has to fit into a
+                 *     request.
                  */
                 url: string;
             };
@@ -10481,25 +10545,25 @@ export interface operations {
     list_dead_letters: {
         parameters: {
             query?: {
-                /** @description Only those that were last on this node. */
+                /** @description List only tasks that were last on this node. */
                 assigned_node?: string;
-                /** @description Only those of this cluster. */
+                /** @description List only dead letters of this cluster. */
                 cluster_id?: string;
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description Only those whose last error is of this class. */
+                /** @description List only tasks whose last error is of this class. */
                 error_class?: "blocked" | "crash" | "error" | "invalid" | "lost" | "network" | "timeout";
-                /** @description How many at most. */
+                /** @description Maximum number of dead letters in the page. */
                 limit?: number;
-                /** @description Only those of this project. */
+                /** @description List only dead letters of this project. */
                 project_id?: string;
-                /** @description Only those with this text in their reason. */
+                /** @description List only tasks with this text in their reason. */
                 reason?: string;
-                /** @description Only those that ended like this. */
+                /** @description List only tasks that ended in this state. */
                 status?: "failed" | "timeout";
-                /** @description Only those of this type. */
+                /** @description List only tasks of this type. */
                 task_type?: string;
-                /** @description Only those of this workflow. */
+                /** @description List only tasks of this workflow. */
                 workflow_id?: string;
             };
             header?: never;
@@ -10635,15 +10699,15 @@ export interface operations {
     list_events: {
         parameters: {
             query?: {
-                /** @description Only events with a higher number. */
+                /** @description List only events with a higher number. */
                 after?: number;
-                /** @description Only events whose kind begins like this, such as `task.failed` or `node.`. */
+                /** @description List only events whose kind begins with this text, such as `task.failed` or `node.`. */
                 kind?: string;
-                /** @description How many at most; a stream has no end. */
+                /** @description Maximum number of events in a page; a stream has no limit. */
                 limit?: number;
-                /** @description The last ones instead of the first; not for a stream. */
+                /** @description List the last events instead of the first; not for a stream. */
                 newest?: boolean;
-                /** @description Only events about the thing with this id. */
+                /** @description List only events about the thing with this id. */
                 subject?: string;
             };
             header?: never;
@@ -10743,21 +10807,27 @@ export interface operations {
     list_execution_logs: {
         parameters: {
             query?: {
-                /** @description Only lines with a higher number. */
+                /** @description List only lines with a higher number. */
                 after?: number;
-                /** @description Go on with what is said until the execution has ended, as server-sent events. */
+                /** @description Continue with new lines until the execution has ended, as server-sent events. */
                 follow?: boolean;
-                /** @description Only lines of this level and of those that matter more. */
+                /** @description List only lines of this level and of higher levels. */
                 level?: "debug" | "error" | "info" | "warning";
-                /** @description How many at most; a stream has no limit. */
+                /** @description Maximum number of lines in a page; a stream has no limit. */
                 limit?: number;
-                /** @description Only lines with this text in their message or their fields (as `name=value`), in any case. */
+                /**
+                 * @description List only lines with this text in their message or fields (as `name=value`), ignoring
+                 *     case.
+                 */
                 q?: string;
-                /** @description `q` is a regular expression in the syntax of RE2; `(?i)` at its beginning for any case. */
+                /**
+                 * @description Treat `q` as a regular expression in the syntax of RE2; begin it with `(?i)` to ignore
+                 *     case.
+                 */
                 regex?: boolean;
-                /** @description Only lines that were said at this instant or later. */
+                /** @description List only lines from this instant on. */
                 since?: string;
-                /** @description Only lines that were said before this instant. */
+                /** @description List only lines before this instant. */
                 until?: string;
             };
             header?: never;
@@ -10808,9 +10878,9 @@ export interface operations {
     list_hosts: {
         parameters: {
             query?: {
-                /** @description Only hosts, domains and addresses with this text in them. */
+                /** @description List only hosts, domains and addresses that contain this text. */
                 containing?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -11201,13 +11271,13 @@ export interface operations {
     list_nodes: {
         parameters: {
             query?: {
-                /** @description Only nodes of this cluster. */
+                /** @description List only nodes of this cluster. */
                 cluster_id?: string;
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most; all of them when not set. */
+                /** @description Maximum number of nodes in the page; all nodes when not set. */
                 limit?: number;
-                /** @description Only nodes in this state. */
+                /** @description List only nodes in this state. */
                 status?: "draining" | "maintenance" | "offline" | "online" | "pending" | "unresponsive";
             };
             header?: never;
@@ -12013,11 +12083,11 @@ export interface operations {
     get_node_history: {
         parameters: {
             query?: {
-                /** @description The last so many at most. */
+                /** @description Maximum number of samples; the newest are returned. */
                 limit?: number;
-                /** @description Each heartbeat (`raw`), or a mean for each minute or hour. */
+                /** @description Resolution: each heartbeat (`raw`), or a mean for each minute or hour. */
                 resolution?: "hour" | "minute" | "raw";
-                /** @description Only from then on. */
+                /** @description List only samples from this instant on. */
                 since?: string;
             };
             header?: never;
@@ -12161,9 +12231,9 @@ export interface operations {
     list_projects: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
@@ -12434,9 +12504,9 @@ export interface operations {
     list_bundles: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
@@ -12938,9 +13008,9 @@ export interface operations {
     list_secrets: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
@@ -13094,11 +13164,11 @@ export interface operations {
     list_series: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of series in the page. */
                 limit?: number;
-                /** @description Only those of this project. */
+                /** @description List only series of this project. */
                 project_id?: string;
             };
             header?: never;
@@ -13188,11 +13258,11 @@ export interface operations {
     list_measured_runs: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of runs in the page. */
                 limit?: number;
-                /** @description Whose series; that of the key, or `default`, when not set. */
+                /** @description Project of the series; when not set, the project of the key, or `default`. */
                 project_id?: string;
             };
             header?: never;
@@ -13282,9 +13352,9 @@ export interface operations {
     list_quotas: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
@@ -13366,15 +13436,15 @@ export interface operations {
     list_runs: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of runs in the page. */
                 limit?: number;
-                /** @description Only those of this project. */
+                /** @description List only runs of this project. */
                 project_id?: string;
-                /** @description Only those in this state. */
+                /** @description List only runs in this state. */
                 status?: string;
-                /** @description Only those of this workflow. */
+                /** @description List only runs of this workflow. */
                 workflow_id?: string;
             };
             header?: never;
@@ -13402,7 +13472,7 @@ export interface operations {
     get_run: {
         parameters: {
             query?: {
-                /** @description Wait up to so many seconds for its end. */
+                /** @description Wait up to this many seconds for the end of the run. */
                 wait?: number;
             };
             header?: {
@@ -13556,11 +13626,11 @@ export interface operations {
     list_run_steps: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of steps in the page. */
                 limit?: number;
-                /** @description Only those in this state. */
+                /** @description List only steps in this state. */
                 status?: string;
             };
             header?: never;
@@ -13620,13 +13690,13 @@ export interface operations {
     list_schedules: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of schedules in the page. */
                 limit?: number;
-                /** @description Only those of this name. */
+                /** @description List only the schedule with this name. */
                 name?: string;
-                /** @description Only those of this project. */
+                /** @description List only schedules of this project. */
                 project_id?: string;
             };
             header?: never;
@@ -13713,19 +13783,19 @@ export interface operations {
     preview_schedule: {
         parameters: {
             query?: {
-                /** @description From this instant on; from now on when not set. */
+                /** @description First instant of the range; now when not set. */
                 after?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of due instants. */
                 count?: number;
                 /** @description A cron expression. */
                 cron?: string;
-                /** @description Nothing is due from then on. */
+                /** @description Nothing is due from this instant on. */
                 end_at?: string;
-                /** @description Or an interval in seconds. */
+                /** @description Interval in seconds, instead of `cron`. */
                 every_s?: number;
-                /** @description Nothing is due before. */
+                /** @description Nothing is due before this instant. */
                 start_at?: string;
-                /** @description Whose clocks the expression goes by. */
+                /** @description Time zone of the `cron` expression. */
                 time_zone?: string;
             };
             header?: never;
@@ -14171,9 +14241,9 @@ export interface operations {
     list_schedule_history: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;
@@ -14225,9 +14295,9 @@ export interface operations {
     list_schedule_next: {
         parameters: {
             query?: {
-                /** @description From this instant on; from now on when not set. */
+                /** @description First instant of the range; now when not set. */
                 after?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of due instants. */
                 count?: number;
             };
             header?: never;
@@ -14519,7 +14589,7 @@ export interface operations {
     get_series: {
         parameters: {
             query?: {
-                /** @description How far back. */
+                /** @description Length of the period in minutes, up to now. */
                 minutes?: number;
             };
             header?: never;
@@ -14670,27 +14740,27 @@ export interface operations {
     list_tasks: {
         parameters: {
             query?: {
-                /** @description Only tasks that are, or were last, on this node. */
+                /** @description List only tasks that are, or were last, on this node. */
                 assigned_node?: string;
-                /** @description Without results, and without parameters of more than 2,000 bytes (then `null`). */
+                /** @description Leave out results, and parameters of more than 2,000 bytes (they become `null`). */
                 brief?: boolean;
-                /** @description Only tasks of this cluster. */
+                /** @description List only tasks of this cluster. */
                 cluster_id?: string;
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description Only tasks in (or not in) the dead-letter list. */
+                /** @description List only tasks that are (or are not) dead letters. */
                 dead?: boolean;
-                /** @description How many at most. */
+                /** @description Maximum number of tasks in the page. */
                 limit?: number;
-                /** @description Only the shards of this task. */
+                /** @description List only the shards of this task. */
                 parent_id?: string;
-                /** @description Only tasks of this project. */
+                /** @description List only tasks of this project. */
                 project_id?: string;
-                /** @description Only tasks in this state; several are parted by commas. */
+                /** @description List only tasks in these states, separated by commas. */
                 status?: string;
-                /** @description Only tasks of this type. */
+                /** @description List only tasks of this type. */
                 task_type?: string;
-                /** @description Only tasks of this workflow. */
+                /** @description List only tasks of this workflow. */
                 workflow_id?: string;
             };
             header?: never;
@@ -15171,7 +15241,7 @@ export interface operations {
     get_task: {
         parameters: {
             query?: {
-                /** @description Answer when the task has ended, or after so many seconds. */
+                /** @description Answer when the task has ended, or after this many seconds. */
                 wait?: number;
             };
             header?: {
@@ -15650,9 +15720,9 @@ export interface operations {
     list_task_events: {
         parameters: {
             query?: {
-                /** @description Only events with a higher number. */
+                /** @description List only events with a higher number. */
                 after?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of events in the page. */
                 limit?: number;
             };
             header?: never;
@@ -15760,21 +15830,27 @@ export interface operations {
     list_task_logs: {
         parameters: {
             query?: {
-                /** @description Only lines with a higher number. */
+                /** @description List only lines with a higher number. */
                 after?: number;
-                /** @description Go on with what is said until the execution has ended, as server-sent events. */
+                /** @description Continue with new lines until the execution has ended, as server-sent events. */
                 follow?: boolean;
-                /** @description Only lines of this level and of those that matter more. */
+                /** @description List only lines of this level and of higher levels. */
                 level?: "debug" | "error" | "info" | "warning";
-                /** @description How many at most; a stream has no limit. */
+                /** @description Maximum number of lines in a page; a stream has no limit. */
                 limit?: number;
-                /** @description Only lines with this text in their message or their fields (as `name=value`), in any case. */
+                /**
+                 * @description List only lines with this text in their message or fields (as `name=value`), ignoring
+                 *     case.
+                 */
                 q?: string;
-                /** @description `q` is a regular expression in the syntax of RE2; `(?i)` at its beginning for any case. */
+                /**
+                 * @description Treat `q` as a regular expression in the syntax of RE2; begin it with `(?i)` to ignore
+                 *     case.
+                 */
                 regex?: boolean;
-                /** @description Only lines that were said at this instant or later. */
+                /** @description List only lines from this instant on. */
                 since?: string;
-                /** @description Only lines that were said before this instant. */
+                /** @description List only lines before this instant. */
                 until?: string;
             };
             header?: never;
@@ -15894,16 +15970,16 @@ export interface operations {
     get_usage: {
         parameters: {
             query?: {
-                /** @description Only of this project. */
+                /** @description Report only usage of this project. */
                 project_id?: string;
                 /**
-                 * @description From the step on in which this instant is; 30 days ago, or a day ago by the hour, when not
-                 *     set.
+                 * @description Beginning of the report, rounded down to a whole step; when not set, 30 days ago, or one day
+                 *     ago with `step=hour`.
                  */
                 since?: string;
-                /** @description `day` (UTC) or `hour`. */
+                /** @description Length of a step: `day` (UTC) or `hour`. */
                 step?: "day" | "hour";
-                /** @description Before this instant; now when not set. */
+                /** @description End of the report; now when not set. */
                 until?: string;
             };
             header?: never;
@@ -15967,13 +16043,13 @@ export interface operations {
     list_webhooks: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of webhooks in the page. */
                 limit?: number;
-                /** @description Only those of this name. */
+                /** @description List only the webhook with this name. */
                 name?: string;
-                /** @description Only those of this project. */
+                /** @description List only webhooks of this project. */
                 project_id?: string;
             };
             header?: never;
@@ -16514,11 +16590,11 @@ export interface operations {
     list_deliveries: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of deliveries in the page. */
                 limit?: number;
-                /** @description Only those in this state. */
+                /** @description List only deliveries in this state. */
                 status?: "dead" | "delivered" | "superseded" | "waiting";
             };
             header?: never;
@@ -16639,13 +16715,13 @@ export interface operations {
     list_workflows: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of workflows in the page. */
                 limit?: number;
-                /** @description Only those of this name. */
+                /** @description List only the workflow with this name. */
                 name?: string;
-                /** @description Only those of this project. */
+                /** @description List only workflows of this project. */
                 project_id?: string;
             };
             header?: never;
@@ -17130,7 +17206,7 @@ export interface operations {
     get_workflow_document: {
         parameters: {
             query?: {
-                /** @description Which version; 0 is the newest. */
+                /** @description Number of the version; 0 is the newest. */
                 version?: number;
             };
             header?: never;
@@ -17162,9 +17238,9 @@ export interface operations {
     list_workflow_versions: {
         parameters: {
             query?: {
-                /** @description The `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of items in the page. */
                 limit?: number;
             };
             header?: never;

@@ -94,7 +94,7 @@ ROUTES: Final[tuple[Route, ...]] = (
 
 
 Pages = Callable[[Request], Awaitable[Response | None]]
-"""What a browser finds beside the API: the answer to a request, `None` where there is none."""
+"""Handler of paths outside the API, such as the dashboard; returns `None` for an unknown path."""
 
 
 def create_app(
@@ -137,7 +137,7 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """What else may be asked of this path; one route knows only its own method."""
+    """Return all methods that the path allows; each route knows only its own."""
     found: set[str] = set()
     for route in request.app.routes:
         if isinstance(route, StarletteRoute) and route.matches(request.scope)[0] is not Match.NONE:

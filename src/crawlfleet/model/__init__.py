@@ -1,1 +1,1 @@
-"""What things are: frozen structs without behaviour beyond reading themselves."""
+"""The data of the fleet: frozen structs without behaviour beyond reading themselves."""

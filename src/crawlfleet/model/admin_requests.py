@@ -1,4 +1,4 @@
-"""Projects, clusters, dead letters and settings: what may be asked for, and what is shown."""
+"""Requests and answers about projects, clusters, dead letters and settings."""
 
 from typing import Annotated, Any
 
@@ -25,55 +25,60 @@ ReservedLabels = Annotated[dict[str, str], Meta(max_length=16)]
 
 
 class ProjectRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new project; sent again, it gives the same one."""
+    """A project to create; the same request again returns the same project."""
 
     id: str
     """Letters, digits, dot, dash and underscore, at most 64."""
     name: str = ""
-    """For people; the id when empty."""
+    """Display name; the id when empty."""
     description: str = ""
 
 
 class ProjectPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed; the rest stays."""
+    """Changes to a project; a field that is left out stays as it is."""
 
     name: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
 
 
 class QuotaPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed; `null` takes a limit away, the rest stays."""
+    """Changes to a project's quotas: `null` removes a limit, a field that is left out stays as it
+    is."""
 
     over: Over | UnsetType = UNSET
-    """`queue`: what is more than the quotas allow waits; `reject`: it is refused."""
+    """`queue`: tasks beyond the quotas wait; `reject`: they are refused."""
     waiting: Count | UnsetType | None = UNSET
-    """Tasks that wait for a node or for their time."""
+    """Maximum number of tasks that wait for a node or for their time."""
     running: Count | UnsetType | None = UNSET
-    """Executions that hold a node's resources."""
+    """Maximum number of executions that hold a node's resources."""
     cpu_cores: Amount | UnsetType | None = UNSET
-    """Reserved for all of them together."""
+    """Maximum CPU cores that are reserved for all executions together."""
     memory_mb: Amount | UnsetType | None = UNSET
-    """Reserved for all of them together."""
+    """Maximum memory that is reserved for all executions together."""
     pages_per_day: Count | UnsetType | None = UNSET
-    """Pages that its tasks may fetch from midnight to midnight (UTC)."""
+    """Maximum number of pages that the project's tasks may fetch from midnight to midnight
+    (UTC)."""
     storage_mb: Amount | UnsetType | None = UNSET
-    """Output and bundles that are kept for it, in millions of bytes."""
+    """Maximum size of the project's stored output and bundles, in millions of bytes."""
     weight: Weight | UnsetType = UNSET
-    """Its share beside other projects that have work: twice the weight is twice as much."""
+    """Share of the fleet relative to other projects that have work: twice the weight, twice the
+    share."""
     nodes: ReservedLabels | UnsetType | None = UNSET
-    """Nodes that have all of these labels are kept for this project; none when `null` or empty."""
+    """Labels of nodes that are reserved for this project (all must match); none when `null` or
+    empty."""
 
 
 class ClusterSettingsRequest(
     ClusterSettings, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What is to hold for the cluster in place of the fleet's settings."""
+    """Settings of a cluster that replace those of the fleet."""
 
 
 class ClusterSettingsPatch(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What is to be changed of a cluster's settings: `null` takes one back, the rest stays."""
+    """Changes to a cluster's settings: `null` unsets a setting, one that is left out stays as it
+    is."""
 
     default_strategy: StrategyName | UnsetType | None = UNSET
     heartbeat_interval_s: Interval | UnsetType | None = UNSET
@@ -83,77 +88,79 @@ class ClusterSettingsPatch(
 
 
 class ClusterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new cluster; sent again, it gives the same one."""
+    """A cluster to create; the same request again returns the same cluster."""
 
     id: str
     """Letters, digits, dot, dash and underscore, at most 64."""
     project_id: str = DEFAULT_PROJECT
-    """Whose it is: only tasks of this project run on its nodes. Clusters of the project `default`
-    are shared: tasks of all projects run there."""
+    """Project that owns the cluster: only its tasks run on the cluster's nodes. A cluster of the
+    project `default` is shared by all projects."""
     name: str = ""
-    """For people; the id when empty."""
+    """Display name; the id when empty."""
     description: str = ""
     configuration: ClusterSettingsRequest = ClusterSettingsRequest()
-    """What holds for its nodes in place of the fleet's settings."""
+    """Settings of the cluster that replace those of the fleet."""
 
 
 class ClusterPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed; the rest stays."""
+    """Changes to a cluster; a field that is left out stays as it is."""
 
     name: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
     status: ClusterStatus | UnsetType = UNSET
     configuration: ClusterSettingsPatch = ClusterSettingsPatch()
-    """Makes a new version of the configuration, where something changes."""
+    """Changes to the settings; if anything differs, they make a new version of the
+    configuration."""
 
 
 class RollbackRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-    """The settings of this version become those of a new one; 0 takes all of them back."""
+    """Version of the configuration to return to, as a new version; 0 unsets all settings."""
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as it should be."""
+    """A problem with its remedy."""
 
     severity: str
-    """`critical`: work does not get done; `warning`: it may soon not; `notice`: good to know."""
+    """`critical`: work does not get done; `warning`: work may soon not get done; `notice`: for your
+    information."""
     message: str
     remedy: str
     kind: str = ""
-    """A stable word for programs, such as `no_node_online`."""
+    """Stable code for programs, such as `no_node_online`."""
     values: dict[str, Said] = {}
-    """What the message names, such as how many tasks are `ready`."""
+    """Values in the message, such as the number of `ready` tasks."""
 
 
 class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How a cluster is, the worst first."""
+    """The health of a cluster, with its problems, the worst first."""
 
     cluster_id: str
     status: str
     health: str
-    """`healthy`, `degraded` or `unhealthy`, as the worst of `troubles` has it."""
+    """`healthy`, `degraded` or `unhealthy`, according to the worst of `troubles`."""
     troubles: tuple[Trouble, ...]
     nodes: dict[str, int]
-    """How many there are in each state."""
+    """Number of nodes in each state."""
     node_health: dict[str, int]
-    """How many nodes are how healthy."""
+    """Number of nodes with each health."""
     capacity: Resources
-    """Of the nodes that are online."""
+    """Capacity of the nodes that are online."""
     used: Resources
     free: Resources
     tasks: dict[str, int]
-    """How many there are in each state that is not the end."""
+    """Number of tasks in each state that is not terminal."""
     ready: int
-    """Tasks that wait for a node."""
+    """Number of tasks that wait for a node."""
     oldest_ready_s: float | None
-    """The age of the oldest of them; `null` when there is none."""
+    """Age in seconds of the task that has been ready for longest; `null` when no task is ready."""
     configuration_version: int
     outdated_nodes: int
-    """Connected nodes that do not yet say that they run this version."""
+    """Number of connected nodes that do not report this version of the configuration yet."""
 
 
 class SettingView(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting as it holds now."""
+    """The effective value of one setting."""
 
     name: str
     value: Any
@@ -168,7 +175,7 @@ class SettingPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters are meant; all of them when nothing is named."""
+    """Filter for dead letters; all of them when no field is set."""
 
     project_id: str | None = None
     cluster_id: str | None = None
@@ -178,17 +185,17 @@ class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     status: TaskStatus | None = None
     error_class: ErrorClass | None = None
     reason: str | None = None
-    """Has this text in its reason."""
+    """Text that the reason contains."""
 
 
 class DeadLetterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Dead letters by the `ids` of their tasks, or those of a `filter`: one of the two."""
+    """Dead letters by the `ids` of their tasks or by a `filter`; exactly one of them."""
 
     ids: Annotated[tuple[str, ...], msgspec.Meta(extra_json_schema={"maxItems": MAX_BATCH})] = ()
-    """Up to 10,000 tasks, in place of a filter."""
+    """Ids of up to 10,000 tasks, instead of a filter."""
     filter: DeadLetterSelection | None = None
-    """Which dead letters are meant, in place of ids; all of them when it is empty."""
+    """Filter instead of ids; an empty one selects all dead letters."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH)] = MAX_BATCH
-    """How many of the filter's dead letters to go through in this request, oldest first."""
+    """Maximum number of matching dead letters to process in this request, oldest first."""
     cursor: str | None = None
-    """The `next_cursor` of the request before, to go on where that ended."""
+    """The `next_cursor` of the previous request, to continue where it ended."""

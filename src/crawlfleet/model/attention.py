@@ -1,4 +1,4 @@
-"""What ought to be looked at, and what to do about it."""
+"""Problems that need attention, with their remedies."""
 
 from typing import Annotated, Final
 
@@ -11,34 +11,35 @@ SEVERITIES: Final = (HIGH, MEDIUM, LOW)
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What something is about."""
+    """The subject of a concern."""
 
     kind: str
     """`node`, `task`, `crawl`, `host`, `dead-letters`, `tasks` or `nodes`."""
     id: str = ""
-    """Of one of them; empty where it is about several."""
+    """Id of the subject; empty where the concern is about several."""
 
 
 class Concern(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as it should be."""
+    """A problem that needs attention."""
 
     severity: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(SEVERITIES)})]
-    """`high`: work does not get done; `medium`: it may soon not; `low`: good to know."""
+    """`high`: work does not get done; `medium`: work may soon not get done; `low`: for your
+    information."""
     kind: str
-    """A stable word for programs, such as `node_unresponsive` or `nothing_can_run`."""
+    """Stable code for programs, such as `node_unresponsive` or `nothing_can_run`."""
     subject: Subject
     message: str
     remedy: str
     count: int = 1
-    """How many things it stands for."""
+    """Number of things with this problem."""
     values: dict[str, Said] = {}
-    """What the message names, such as the `name` of a node; none where it is about several."""
+    """Values in the message, such as the `name` of a node; empty where it is about several."""
     because: tuple[Phrase, ...] = ()
-    """Why, where that is known: what nodes lack (`task_type`, with `n` of them), or what is wrong
-    with a node (`memory`, with `value` and `limit`)."""
+    """Causes, where they are known: missing requirements of nodes (`task_type`, with `n` nodes), or
+    problems of a node (`memory`, with `value` and `limit`)."""
 
 
 class AttentionList(msgspec.Struct, frozen=True, kw_only=True):
-    """All that ought to be looked at, the most pressing first."""
+    """All problems that need attention, the most severe first."""
 
     items: tuple[Concern, ...]

@@ -1,4 +1,4 @@
-"""Who changed what: one entry for each request that changed something."""
+"""The audit log: one entry for each request that changed something."""
 
 from typing import Final
 
@@ -8,32 +8,32 @@ MOST_SUBJECTS: Final = 20
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, however many things it changed. It never holds a secret, nor what was sent."""
+    """One request that changed something. It holds no secrets and no request body."""
 
     id: str
     at: float
     actor: str
     """The name of the key, or the id of the node."""
     actor_id: str
-    """The id of the key or node: a name may be given again."""
+    """Id of the key or node, because a name may be reused."""
     role: str
     address: str
-    """Of the client, as far as it is known."""
+    """Address of the client, as far as it is known."""
     action: str
     """The name of the route."""
     subjects: tuple[str, ...] = ()
-    """The ids of what was changed; the first 20."""
+    """Ids of the first 20 changed things."""
     count: int = 0
-    """How many things were changed."""
+    """Number of changed things."""
     project_id: str | None = None
     """The project that the key is bound to."""
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which entries are wanted; what is `None` does not restrict."""
+    """Filter for audit entries; a field that is `None` does not restrict."""
 
     actor: str | None = None
-    """The name or the id."""
+    """Name or id of the key or node."""
     action: str | None = None
     subject: str | None = None
     since: float | None = None

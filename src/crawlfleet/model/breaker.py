@@ -1,46 +1,47 @@
-"""Sites that are taken for down: what is for them waits."""
+"""Circuit breakers: tasks for a site that seems to be down wait."""
 
 from enum import StrEnum
 
 import msgspec
 
 Site = tuple[str, str]
-"""A project and one of its targets: what one project's tasks say of a site stops no other's."""
+"""A project and one of its targets: failures of one project's tasks do not affect other
+projects."""
 
 
 class BreakerState(StrEnum):
     CLOSED = "closed"
-    """Failures are counted, and everything goes its way."""
+    """Failures are counted, and tasks run."""
     OPEN = "open"
     """Tasks for the target wait."""
     PROBING = "probing"
-    """One of them was let through; what becomes of it decides."""
+    """One task was let through to test the target; its result opens or closes the breaker."""
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a project's target that has failed lately."""
+    """The circuit breaker of a project's target that has failed lately."""
 
     project_id: str
     target: str
     state: BreakerState = BreakerState.CLOSED
     failures: int = 0
-    """In a row, without a success between them."""
+    """Number of failures in a row."""
     tasks: frozenset[str] = frozenset()
-    """Some of those that failed: as many as it takes to tell one bad task from a bad site."""
+    """Ids of some of the failed tasks: enough to tell one bad task from a bad site."""
     since: float
-    """When the first of them failed."""
+    """Time of the first failure in the row."""
     failed_at: float
-    """When the last did."""
+    """Time of the last failure."""
     opened_at: float | None = None
     pause_s: float = 0.0
     retry_at: float = 0.0
-    """When the next task is let through."""
+    """Time when the next task is let through."""
     probe: str | None = None
-    """The task that was."""
+    """Id of the task that was let through."""
     unclear: int = 0
-    """How many in a row were let through and ended in a way that tells nothing of the target."""
+    """Number of tests in a row whose end told nothing about the target."""
     error: str = ""
-    """What the last one failed with."""
+    """Message of the last failure."""
 
     @property
     def site(self) -> Site:

@@ -1,4 +1,4 @@
-"""Bundles: code that people hand over to the fleet, in numbered versions that never change.
+"""Bundles: user code in numbered versions that never change.
 
 A bundle belongs to a project and has a name there. Its content is an archive, known by its SHA-256,
 and lies in a folder of the master; what is here is what the store knows of it.
@@ -10,24 +10,24 @@ from typing import Annotated, Final
 import msgspec
 
 MOST_ARCHIVE_BYTES: Final = 10_000_000
-"""Of an archive as it is handed over; in base64 it still fits into a request."""
+"""Maximum size of an archive; in base64 it still fits into a request."""
 MOST_VERSIONS: Final = 100
-"""Of one bundle that are kept at the same time."""
+"""Maximum number of stored versions of a bundle."""
 MOST_TOLD: Final = 64
-"""Environments that a node speaks of: those that it used last."""
+"""Maximum number of environments that a node reports: the most recently used ones."""
 CAPABILITY: Final = "bundles"
-"""What a node must have to be given code of a bundle."""
+"""Capability of a node that runs code of bundles."""
 
 
 class BundleKind(StrEnum):
-    """What is in an archive."""
+    """The kind of code in an archive."""
 
     SCRAPY = "scrapy"
     """A Scrapy project: it has a `scrapy.cfg`."""
     WHEEL = "wheel"
     """A Python package, built."""
     FILES = "files"
-    """Modules, scripts and whatever else."""
+    """Modules, scripts and other files."""
 
 
 class BundleVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,10 +42,10 @@ class BundleVersion(msgspec.Struct, frozen=True, kw_only=True):
     kind: BundleKind
     created_at: float
     cause: str
-    """Who handed it over."""
+    """The change that made the version, in words, such as `deployed by admin`."""
     note: str = ""
     spiders: tuple[str, ...] = ()
-    """Their names, as far as they could be read from the code."""
+    """Names of the spiders that were found in the code."""
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,11 +57,11 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     current: int = 0
-    """The version that tasks get which name none; 0 when there is none any more."""
+    """Version for tasks that name none; 0 when there is none any more."""
     last: int = 0
     """The highest number that was ever used."""
     versions: tuple[BundleVersion, ...] = ()
-    """Those that are kept, newest first."""
+    """Stored versions, newest first."""
     version: int = 1
 
     def numbered(self, number: int) -> BundleVersion | None:
@@ -70,7 +70,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BundleRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task runs: fixed when it is submitted, so that all of its attempts run the same."""
+    """The code of a task: fixed when the task is submitted, so that all attempts run the same
+    code."""
 
     name: str
     number: int
@@ -86,19 +87,19 @@ def bundle_id(project_id: str, name: str) -> str:
 
 
 class BundleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Code to be handed over."""
+    """A bundle version to upload."""
 
     name: str
     """Letters, digits, dot, dash and underscore, at most 64."""
     archive: bytes
     """A zip archive or a wheel, in base64; 10 MB at most before that."""
     note: str = ""
-    """What is new, for people."""
+    """Changes in this version, for people."""
 
 
 class BundleRollback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
-    """The version to go back (or forward) to; the one before the present one when not set."""
+    """Version to make current; when not set, the one before the current version."""
 
 
 class BundleRemoval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,6 +108,6 @@ class BundleRemoval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class BundleFetch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request to the service `bundle`: the archive of a bundle that the node makes ready."""
+    """A request to the service `bundle`: the archive of a bundle that the node prepares."""
 
     digest: str

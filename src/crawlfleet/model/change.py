@@ -1,4 +1,4 @@
-"""What is written together: the unit of every decision that changes the store."""
+"""The unit of every commit to the store: rows that are written together."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from crawlfleet.model.usage import UsageHour
 R = TypeVar("R", bound=msgspec.Struct)
 
 NEVER: Final = math.inf
-"""The instant that does not come: a claim that lasts as long as its holder."""
+"""An instant that never comes: expiry of a claim that lasts as long as its holder."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,36 +30,40 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     expires_at: float
     digest: str = ""
-    """What the holder was made from, to tell a repeated request from a different one."""
+    """Digest of the request that made the holder, to tell a repeated request from a different
+    one."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Rows that become true together or not at all."""
+    """Rows that are committed together or not at all."""
 
     nodes: tuple[Node, ...] = ()
     sessions: tuple[Session, ...] = ()
     tasks: tuple[Task, ...] = ()
     executions: tuple[Execution, ...] = ()
     rows: tuple[Any, ...] = ()
-    """Versioned rows of all other kinds, the one that the change is about first. The struct of a
-    row says in which table it is kept."""
+    """Versioned rows of all other kinds, the main row of the change first. The struct type of a row
+    determines its table."""
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     usage: tuple[UsageHour, ...] = ()
-    """What it adds to what projects have used; no two for the same project and hour."""
+    """Usage to add for projects; at most one row for each project and hour."""
     audit: AuditEntry | None = None
-    """On whose behalf. What a commit makes under one entry's id is added up in one row of the audit
-    log, which begins with this entry's own numbers and replaces what an earlier commit wrote."""
+    """Audit entry of the request that caused the change. All changes of a commit with the same
+    entry id are added up in one row of the audit log; the row replaces what an earlier commit of
+    the request wrote."""
     about: tuple[str, ...] = ()
-    """The ids that the audit log names where they are not those of the rows."""
+    """Ids for the audit log, where they are not those of the rows."""
     epoch: int | None = None
-    """Refused unless this is the store's present leader epoch (dispatch and timers set it)."""
+    """Leader epoch of the writer: the commit is refused unless it is the store's present one (set
+    by dispatch and timers)."""
     under: str | None = None
-    """Refused unless this node session has not ended (assignments and reports set it)."""
+    """Node session that must not have ended, or the commit is refused (set by assignments and
+    reports)."""
     usual: bool = False
-    """Whether its rows are tasks and executions alone that go their usual way: made with what is in
-    `TASK_BLANKS` and `EXECUTION_BLANKS` not set, or changed in what `TASK_STEPS` and
-    `EXECUTION_STEPS` name for their new state, and in nothing else. A store may write no more."""
+    """Fast path: the change has only tasks and executions, and touches only the columns that
+    `TASK_STEPS` and `EXECUTION_STEPS` list for the new state (new rows leave `TASK_BLANKS` and
+    `EXECUTION_BLANKS` unset). A store may then write just those columns."""
 
     def of(self, kind: type[R]) -> tuple[R, ...]:
         """The rows of one kind among `rows`."""
@@ -67,7 +71,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Signed:
-    """Adds up what the changes of a commit that were made come to in the audit log."""
+    """Adds up the audit entries of the changes that a commit made."""
 
     __slots__ = ("_sums",)
 

@@ -1,4 +1,4 @@
-"""What happened, with its cause: one event for each change of state."""
+"""Events: one for each change of state, with its cause."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """A fact in the past tense. `seq` is given by the store and only grows."""
 
     kind: str
-    """Such as `task.completed` or `node.unresponsive`: the subject and its new state."""
+    """Subject and new state, such as `task.completed` or `node.unresponsive`."""
     subject: str
     """The id of the thing that changed."""
     at: float
     cause: str
-    """Why, in words: who asked, or which rule fired."""
+    """Reason of the change in words: the caller or the rule that caused it."""
     from_state: str | None = None
     to_state: str | None = None
     details: dict[str, Any] = {}
     project_id: str | None = None
-    """Whose the subject is; not set for what belongs to the whole fleet."""
+    """Project of the subject; not set for things of the whole fleet."""
     seq: int = 0

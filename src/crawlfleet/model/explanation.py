@@ -1,4 +1,4 @@
-"""Why a task can or cannot run: the words of placement, as values."""
+"""Explanations why a task can or cannot run: results of placement as values."""
 
 from typing import Final
 
@@ -7,35 +7,36 @@ import msgspec
 from crawlfleet.model.translatable import Phrase, Said
 
 SIZE: Final = "size"
-"""A cause: the node is smaller than what the task asks for, at work or not."""
+"""Code of a cause: the total capacity of the node is smaller than the task needs."""
 
 
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a node cannot take a task: which filter said no, and its words."""
+    """Reason why a node cannot take a task, with the filter that rejected it."""
 
     filter: str
     message: str
     code: str = ""
-    """A stable word for what the message says; empty for the words of a plug-in."""
+    """Stable code for the message; empty for filters of a plug-in."""
     values: dict[str, Said] = {}
-    """What the message names, such as `needs` and `has`."""
+    """Values in the message, such as `needs` and `has`."""
     because: tuple[Phrase, ...] = ()
-    """What is wrong with the node, where its health is the reason."""
+    """Problems of the node, where its health is the reason."""
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a number of nodes from a task."""
+    """One reason that keeps a number of nodes from a task."""
 
     code: str
-    """The name of the filter, or `size` where the node is too small at any time."""
+    """Name of the filter, or `size` where the node's total capacity is too small."""
     nodes: int
-    """Each node counts once: under what lasts, if anything does."""
+    """Number of nodes. Each node counts for one cause only; lasting causes come first."""
     lasting: bool
-    """Whether it stays until somebody changes the node or the task; others pass by themselves."""
+    """True if the cause stays until somebody changes the node or the task; other causes pass by
+    themselves."""
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What one node has against the task; no reasons means that it could take it now."""
+    """The result of placement for one node; without reasons the node could take the task now."""
 
     node_id: str
     name: str
@@ -43,7 +44,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether and where a task could run now, and what stands in the way elsewhere."""
+    """The result of placement for a task: nodes that fit, and the reasons against the others."""
 
     summary: str
     """One sentence for people."""
@@ -51,8 +52,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     feasible_nodes: int
     rejected: dict[str, int]
-    """How many nodes each filter rejects; each node counts under the first that does."""
+    """Number of nodes that each filter rejects; a node counts for the first filter that rejects
+    it."""
     causes: tuple[Cause, ...] = ()
-    """What stands in the way: first what lasts, then what passes, and of each the most nodes."""
+    """Causes that prevent placement: lasting causes first, then by number of nodes."""
     details: tuple[NodeVerdict, ...]
-    """At most a hundred nodes or so, those that came closest first."""
+    """Results for about a hundred nodes at most, the closest to fitting first."""

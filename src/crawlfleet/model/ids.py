@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Final
 
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-"""In the order of their codes, so that text sorts like the number; without i, l, o and u."""
+"""Digits in the order of their character codes, so that ids sort like numbers; without i, l, o and
+u."""
 _LETTERS: Final = (ALPHABET * 8).encode("ascii")
-"""The letter for each byte: eight bytes for each, so that all are equally likely."""
+"""The letter for each byte: eight bytes per letter, so that all letters are equally likely."""
 BODY_LENGTH: Final = 25
 RANDOM_LETTERS: Final = 16
 
@@ -35,7 +36,7 @@ ALERT: Final = "alert"
 MEASURED: Final = "meas"
 
 Entropy = Callable[[int], bytes]
-"""Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""
+"""Returns the requested number of random bytes; `secrets.token_bytes`, or a seeded source."""
 
 
 @lru_cache(maxsize=64)

@@ -12,13 +12,13 @@ class Level(StrEnum):
     L0 = "L0"
     """Limits of each process, and a watchdog."""
     L1 = "L1"
-    """Also rules for files and system calls: Landlock and seccomp."""
+    """L0 plus rules for files and system calls: Landlock and seccomp."""
     L2 = "L2"
-    """Also namespaces, with the rights of a plain user."""
+    """L1 plus namespaces, with the rights of a plain user."""
     L3 = "L3"
-    """Also limits of all processes together, by control groups of version 1."""
+    """L2 plus limits for all processes together, by control groups version 1."""
     L4 = "L4"
-    """The same by control groups of version 2."""
+    """L2 plus limits for all processes together, by control groups version 2."""
 
     @property
     def number(self) -> int:

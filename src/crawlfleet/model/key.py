@@ -1,4 +1,4 @@
-"""Keys that let somebody in, and what each role may do."""
+"""API keys, join tokens and browser sessions, and their roles."""
 
 from enum import StrEnum
 from typing import Final
@@ -6,11 +6,12 @@ from typing import Final
 import msgspec
 
 CONFIGURED: Final = frozenset({"admin", "join"})
-"""The names of the keys that the master makes from its own configuration."""
+"""Names of the keys that come from the master's configuration."""
 
 
 class Role(StrEnum):
-    """Each role may do what the one before it may; `node` stands apart: only its own work."""
+    """The role of a key. Each may do all that the one before it may, except `node`, which may do
+    only its own work."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -30,37 +31,38 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: float | None = None
     created_by: str = ""
     project_id: str | None = None
-    """The only project that exists for whoever shows it; all of them when not set."""
+    """The only project that the key gives access to; all projects when not set."""
     rotated_at: float | None = None
     old_secret_hash: str = ""
-    """Of the secret before the newest, which is good until `old_expires_at` and known after it."""
+    """Hash of the previous secret, which is valid until `old_expires_at`."""
     old_expires_at: float = 0.0
     last_used_at: float | None = None
     last_used_from: str = ""
     cluster_id: str | None = None
-    """Where nodes that join with it belong; anywhere when not set."""
+    """Cluster of the nodes that join with the token; any cluster when not set."""
     max_uses: int | None = None
-    """How many nodes may join with it."""
+    """Maximum number of nodes that may join with the token."""
     uses: int = 0
     parent_id: str | None = None
-    """The key that signed in, where this is a session of a browser, or a link to open one."""
+    """Id of the key that opened this browser session, or that made this sign-in link."""
     parent_hash: str = ""
-    """Of the secret of that key with which it did: what ends that, ends this."""
+    """Hash of the parent key's secret at that time; when that secret ends, so does this key."""
     version: int = 1
 
     @property
     def is_configured(self) -> bool:
-        """Whether it comes from the master's configuration: a person may have chosen its secret."""
+        """Return whether the key comes from the master's configuration; a person may have chosen
+        it."""
         return self.name in CONFIGURED
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a link that opens a session, once."""
+        """Return whether the key is a sign-in link, which opens one browser session."""
         return self.parent_id is not None and self.max_uses is not None
 
     @property
     def hashes(self) -> tuple[str, ...]:
-        """Of all its secrets that are known, and may still be good."""
+        """Return the hashes of all known secrets that may still be valid."""
         return (
             (self.secret_hash, self.old_secret_hash)
             if self.old_secret_hash

@@ -1,4 +1,4 @@
-"""What an execution says of itself while it runs: lines, and how far it has got."""
+"""Logs and progress that an execution reports while it runs."""
 
 from enum import StrEnum
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 
 class LogLevel(StrEnum):
-    """How much a line matters, the least first."""
+    """The level of a log line, the least severe first."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -16,25 +16,26 @@ class LogLevel(StrEnum):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line. Numbers begin with 1 in each execution, and lines that were left out have one."""
+    """One line of an execution's log. Numbers start at 1; lines that were left out are numbered,
+    too."""
 
     seq: int
     at: float
-    """By the node's clock."""
+    """Time by the node's clock."""
     message: str
     level: LogLevel = LogLevel.INFO
     fields: dict[str, Any] = {}
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines that are not kept (any more), by the numbers of the first and the last of them."""
+    """A range of lines that are not stored (any more), by first and last number."""
 
     first: int
     last: int
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What is new in the log of an execution."""
+    """New lines of an execution's log."""
 
     execution_id: str
     lines: tuple[LogLine, ...] = ()
@@ -42,14 +43,14 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogSize(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is kept of the logs of some time."""
+    """Size of the stored logs of a period."""
 
     lines: int
     bytes: int
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far the work has got, in whatever it counts."""
+    """Progress of an execution, in the unit that its executor counts."""
 
     done: float
     total: float | None = None

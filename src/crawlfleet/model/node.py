@@ -27,15 +27,15 @@ class Health(StrEnum):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about a node that is not as it should be."""
+    """A problem of a node."""
 
     kind: str
-    """What it is about, such as `memory`; a node has at most one condition of each kind."""
+    """Kind of problem, such as `memory`; a node has at most one condition of each kind."""
     health: Health
     reason: str
     since: float
     value: float | None = None
-    """What was measured, where anything was, when the condition began."""
+    """Measured value when the condition began; `None` where nothing was measured."""
     limit: float | None = None
 
 
@@ -59,40 +59,41 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     capabilities: dict[str, Any] = {}
     task_types: tuple[str, ...] = ()
-    """The task types it has executors for; empty means that it did not say."""
+    """Task types that the node has executors for; empty when the node did not report any."""
     resources: Resources = NOTHING
     status: NodeStatus = NodeStatus.PENDING
     health: Health = Health.UNKNOWN
     health_reason: str = ""
     health_at: float | None = None
-    """When its health changed last."""
+    """Time of the last change of its health."""
     conditions: tuple[Condition, ...] = ()
-    """What its health is made of; none when it is healthy, or not known."""
+    """Conditions that determine the health; none when it is healthy or unknown."""
     probe: bool = False
-    """Whether the master may ask its health endpoint, at `ip_address` and `port`."""
+    """True if the master may probe its health endpoint, at `ip_address` and `port`."""
     drain_until: float | None = None
-    """While it is draining: when what still runs there is taken back."""
+    """Time when work that still runs on the draining node is taken back."""
     session_id: str | None = None
     token_hash: str = ""
     old_token_hash: str = ""
-    """Of the token before the newest, good until that was used or `old_token_until` has come."""
+    """Hash of the previous token, valid until the new one is used or `old_token_until` has
+    passed."""
     old_token_until: float = 0.0
     token_due: bool = False
-    """Whether the node has been told to fetch itself a new token."""
+    """True if the master has asked the node to fetch a new token."""
     revoked_at: float | None = None
-    """Since when its tokens are worth nothing."""
+    """Time since which its tokens are invalid."""
     joined_by: str | None = None
-    """The id of the join token or key that it was registered with at first."""
+    """Id of the join token or key of its first registration."""
     archived_at: float | None = None
-    """Since when it is gone for good: it is in no list any more."""
+    """Time since which the node is removed and not listed any more."""
     version: int = 1
     label_overrides: dict[str, str | None] = {}
-    """What operators said about labels, which outlasts what the node says; `None` removes one."""
+    """Labels that operators set, which take precedence over the node's own; `None` removes one."""
     description_override: str | None = None
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The time in which a node may hold leases; a heartbeat moves its one deadline."""
+    """A node's right to hold leases, until a deadline that each heartbeat extends."""
 
     id: str
     node_id: str
@@ -104,10 +105,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     end_cause: str = ""
     timeout_s: float = 0.0
-    """The longest time-out that the node may believe in: it was told so, and did not say that it
-    works by a newer one."""
+    """Longest session timeout that the node may still use: it was sent to the node, and the node
+    did not yet report that it uses a newer one."""
     beat: int = 0
-    """The number of the newest heartbeat that was heard."""
+    """Number of the newest heartbeat that was received."""
     configuration_version: int = 0
-    """The version of its cluster's configuration that the node says it runs."""
+    """Version of its cluster's configuration that the node reports."""
     version: int = 1

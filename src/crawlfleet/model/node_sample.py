@@ -1,4 +1,4 @@
-"""How a node did over time: measurements as they came, and means of older ones."""
+"""History of nodes: samples of heartbeats, and means of older ones."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Resolution(StrEnum):
-    """How fine a history is: each heartbeat, or a mean for each minute or hour."""
+    """The resolution of a history: each heartbeat, or a mean for each minute or hour."""
 
     RAW = "raw"
     MINUTE = "minute"
@@ -15,17 +15,18 @@ class Resolution(StrEnum):
 
 
 WIDTH_S: Final = {Resolution.RAW: 0.0, Resolution.MINUTE: 60.0, Resolution.HOUR: 3600.0}
-"""How much time one sample stands for."""
+"""Seconds that one sample stands for."""
 
 
 class NodeSample(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node measured at an instant, or the mean from then on for the resolution's width."""
+    """A node's measurements at an instant, or their means over the resolution's width from it
+    on."""
 
     node_id: str
     at: float
     resolution: Resolution = Resolution.RAW
     count: int = 1
-    """How many heartbeats it is made of."""
+    """Number of heartbeats in the sample."""
     cpu_usage: float = 0.0
     memory_usage: float = 0.0
     gpu_usage: float | None = None
@@ -35,10 +36,10 @@ class NodeSample(msgspec.Struct, frozen=True, kw_only=True):
     load: float = 0.0
     active_tasks: float = 0.0
     ended: int = 0
-    """Executions that ended on the node since the sample before."""
+    """Number of executions that ended on the node since the previous sample."""
     errors: int = 0
-    """Those of them that did not succeed."""
+    """Number of those executions that did not succeed."""
     latency_s: float | None = None
-    """How long they took on average; `None` when none ended."""
+    """Mean duration of the executions; `None` when none ended."""
     wait_s: float | None = None
-    """How long they waited at the node before they began, on average."""
+    """Mean time that executions waited at the node before they started."""

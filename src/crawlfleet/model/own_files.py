@@ -4,9 +4,9 @@ from typing import Final
 
 STORE_NAME: Final = "crawlfleet.db"
 PAUSES_NAME: Final = "pauses.jsonl"
-"""The file of the hosts that are paused."""
+"""File of the paused hosts."""
 OUTPUT_NAME: Final = "output"
-"""The folder of what crawls found, beside the store."""
+"""Folder of the output of crawls, beside the store."""
 FRONTIER_MARK: Final = 0x63726177
 """SQLite's `application_id` of the files that crawls keep their frontiers in."""
 OWN_TABLES: Final = (
@@ -14,10 +14,10 @@ OWN_TABLES: Final = (
     frozenset({"crawler_locks"}),
     frozenset({"place", "taken", "waiting", "writers"}),
 )
-"""Tables that a file of ours has: a master's store, locks, and what is noted of a frontier that is
-kept elsewhere."""
+"""Sets of tables that identify our files: a master's store, locks, and the notes about a frontier
+on another server."""
 
 
 def is_own(application_id: int, tables: frozenset[str]) -> bool:
-    """Whether a SQLite file with that mark and those tables is one that crawlfleet keeps."""
+    """Return whether a SQLite file with this mark and these tables belongs to crawlfleet."""
     return application_id == FRONTIER_MARK or any(own <= tables for own in OWN_TABLES)

@@ -1,4 +1,4 @@
-"""Tenants and their groups of nodes."""
+"""Projects and clusters."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal
@@ -16,45 +16,46 @@ StrategyName = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What holds for a cluster in place of the fleet's settings, where it is set."""
+    """Settings of a cluster that replace those of the fleet, where they are set."""
 
     default_strategy: StrategyName | None = None
-    """How nodes are ranked for tasks that name no strategy."""
+    """Strategy for tasks that name none."""
     heartbeat_interval_s: Interval | None = None
-    """How often a node says that it is alive."""
+    """Seconds between heartbeats of a node."""
     session_timeout_s: Timeout | None = None
-    """A node that is silent for so long loses its session; more than twice the interval."""
+    """Seconds without a heartbeat after which a node loses its session; more than twice the
+    interval."""
     log_level: LogLevel | None = None
-    """The least important lines that a node writes to its log."""
+    """Lowest level of the lines in a node's log file."""
     max_slots: Slots | None = None
-    """At most so many executions run at once on a node, however many it offers; 0 for none."""
+    """Maximum number of executions at once on a node, however many slots it offers; 0 for none."""
 
 
 class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a cluster from one change to the next; written once and kept."""
+    """One version of a cluster's settings; never changed."""
 
     id: str
     cluster_id: str
     number: int
-    """1 for the first change; the cluster runs the highest."""
+    """Number of the version, from 1; the cluster uses the highest."""
     settings: ClusterSettings
     created_at: float
     cause: str
-    """Who changed what, in words."""
+    """Description of the change, with its author."""
     version: int = 1
 
 
 class NodeTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a node is told to work by: the settings of its cluster, filled up by the fleet's."""
+    """Settings that the master sends to a node: those of its cluster, completed by the fleet's."""
 
     version: int
-    """Of the cluster's configuration; the node's next heartbeat says which one it runs."""
+    """Version of the cluster's configuration; the node reports it with its next heartbeat."""
     heartbeat_interval_s: float
     session_timeout_s: float
     log_level: LogLevel | None = None
-    """The node's own when not set."""
+    """Log level; the node's own when not set."""
     max_slots: int | None = None
-    """The node's own when not set."""
+    """Limit for executions at once; the node's own when not set."""
 
 
 def configuration_id(cluster_id: str, number: int) -> str:
@@ -69,19 +70,19 @@ DEFAULT_CLUSTER: Final = "default"
 class ProjectStatus(StrEnum):
     ACTIVE = "active"
     CLOSED = "closed"
-    """It takes no new tasks; those that it has go on."""
+    """The project takes no new tasks; existing tasks continue."""
 
 
 class ClusterStatus(StrEnum):
     ACTIVE = "active"
     INACTIVE = "inactive"
-    """Closed: it takes no new tasks, and its nodes get no work; what runs goes on."""
+    """The cluster takes no new tasks, and its nodes get no work; running work continues."""
     MAINTENANCE = "maintenance"
-    """Its nodes get no work, while tasks may be submitted and wait; what runs goes on."""
+    """Nodes of the cluster get no work; submitted tasks wait; running work continues."""
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
-    """The tenant: owns clusters and tasks, and has its quotas and its share of the fleet."""
+    """A tenant: it owns clusters and tasks, and has quotas and a share of the fleet."""
 
     id: str
     name: str
@@ -98,22 +99,23 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     project_id: str
-    """Whose it is; those of the default project are shared by all projects."""
+    """Project that owns the cluster; clusters of the default project are shared by all projects."""
     name: str
     created_at: float
     updated_at: float
     description: str = ""
     configuration: ClusterSettings = ClusterSettings()
     configuration_version: int = 0
-    """Counts the changes of its configuration; 0 until the first."""
+    """Number of changes of the configuration; 0 until the first."""
     status: ClusterStatus = ClusterStatus.ACTIVE
     version: int = 1
 
     @property
     def is_shared(self) -> bool:
-        """Whether tasks of all projects may run on its nodes."""
+        """Return whether tasks of all projects may run on its nodes."""
         return self.project_id == DEFAULT_PROJECT
 
     def is_open_to(self, project_id: str | None) -> bool:
-        """Whether tasks of the project may run on its nodes; `None` stands for all projects."""
+        """Return whether tasks of the project may run on its nodes; `None` stands for all
+        projects."""
         return project_id is None or self.is_shared or self.project_id == project_id

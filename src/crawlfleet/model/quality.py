@@ -1,4 +1,4 @@
-"""What people expect of the items of a crawl, what was measured, and what that came to.
+"""Quality of a crawl's items: expectations, measurements and verdicts.
 
 *Expectations* belong to a task, or to a step of a workflow. When the task ends, its items are
 measured: their *profile*. The profile is held against the expectations, and against those of
@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Meta
 
 MOST_FIELDS: Final = 50
-"""That are measured; those that expectations name come first."""
+"""Maximum number of measured fields; fields with expectations come first."""
 MOST_RUNS: Final = 50
-"""Earlier runs that one can be compared with."""
+"""Maximum number of earlier runs to compare with."""
 LONGEST_PATTERN: Final = 500
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -24,18 +24,18 @@ Tolerance = Annotated[float, Meta(ge=0, le=100)]
 
 
 class OnDrift(StrEnum):
-    """What follows when a task does not meet its expectations."""
+    """Consequence for a task that does not meet its expectations."""
 
     MARK = "mark"
-    """People are told."""
+    """Notify people."""
     HOLD = "hold"
-    """And the steps after it wait until somebody has accepted or rejected it."""
+    """Notify people, and let later steps wait until somebody accepts or rejects the task."""
     FAIL = "fail"
-    """And the task has failed."""
+    """Notify people, and let the task fail."""
 
 
 class ValueKind(StrEnum):
-    """What a value of an item is."""
+    """The kind of a value."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -52,166 +52,166 @@ class Part(
 
 
 class CountRange(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """How many there should be."""
+    """Allowed range of a number."""
 
     min: Count | None = None
-    """At least so many."""
+    """Minimum."""
     max: Count | None = None
-    """At most so many."""
+    """Maximum."""
 
 
 class ShareBand(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """Between which shares something should be, from 0 to 1."""
+    """Allowed range of a share, from 0 to 1."""
 
     min: Share = 0.0
     max: Share = 1.0
 
 
 class FieldExpectation(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """What is expected of a field, by its values in all items together."""
+    """Expectations of a field, by its values in all items together."""
 
     present: Share | None = None
-    """At least this share of the items has the field, and not as `null`."""
+    """Minimum share of the items that have the field with a value other than `null`."""
     empty: Share | None = None
-    """At most this share of the items has no value in it: none at all, `null`, blank text, an
-    empty list."""
+    """Maximum share of the items without a value: field missing, `null`, blank text, or empty
+    list."""
     distinct: ShareBand | None = None
-    """Of the values that are there, so many are different from each other. What is estimated is
-    taken for broken when it certainly is."""
+    """Allowed number of different values, as a share of all values. An estimated number breaks the
+    expectation only if it is certainly outside."""
     type: ValueKind | None = None
-    """What the values are."""
+    """Required kind of the values."""
     pattern: Annotated[str, Meta(min_length=1, max_length=LONGEST_PATTERN)] | None = None
-    """A regular expression (RE2) that matches somewhere in the text of a value."""
+    """Regular expression (RE2) that must match somewhere in the text of a value."""
     min: float | None = None
-    """The lowest number that a value may be; texts that are numbers count."""
+    """Minimum of a number; texts that are numbers count."""
     max: float | None = None
-    """The highest number that a value may be."""
+    """Maximum of a number."""
     share: Share = 1.0
-    """`type`, `pattern`, `min` and `max` hold for at least this share of the values."""
+    """Minimum share of the values that meet `type`, `pattern`, `min` and `max`."""
 
 
 class FieldDrift(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """How a field may differ from earlier runs."""
+    """Allowed differences of a field from earlier runs."""
 
     empty: Share | None = None
-    """The share of items without a value may be this much higher than the median: 0.1 allows 12 %
-    where 2 % were usual."""
+    """Allowed rise of the share of items without a value above the median: 0.1 allows 12 % where 2
+    % were usual."""
     distinct: Tolerance | None = None
-    """The number of different values may differ from the median by this share of it."""
+    """Allowed difference of the number of different values from the median, as a share of it."""
     changed: ShareBand | None = None
-    """Of the different values of this run and the last one, so many are in one of them only."""
+    """Allowed share of different values that are in only one of this run and the previous one."""
 
 
 class Drift(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """How a run may differ from earlier ones of its series."""
+    """Allowed differences of a run from earlier runs of its series."""
 
     runs: Annotated[int, Meta(ge=1, le=MOST_RUNS)] = 7
-    """With how many of them it is compared, by their median. Whatever this is, it is compared with
-    the 8th to the 14th good run before it, too, once there are fourteen."""
+    """Number of earlier runs to compare with, by their median. Independently of it, the run is also
+    compared with the 8th to the 14th good run before it, once there are fourteen."""
     least: Annotated[int, Meta(ge=1, le=MOST_RUNS)] = 3
-    """Until there are so many, nothing is compared."""
+    """Minimum number of earlier runs; with fewer, nothing is compared."""
     items: Tolerance | None = None
-    """The number of items may differ from the median by this share of it: 0.3 is ±30 %."""
+    """Allowed difference of the number of items from the median, as a share of it: 0.3 is ±30 %."""
     pages: Tolerance | None = None
-    """Likewise the number of pages."""
+    """Allowed difference of the number of pages from the median, as a share of it."""
     errors: Share | None = None
-    """The share of errors may be this much higher than the median."""
+    """Allowed rise of the share of errors above the median."""
     fields: dict[str, FieldDrift] = {}
 
 
 class Expectations(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """What the items of a task should be like, and what follows when they are not."""
+    """Expectations of a task's items, and the consequence when they are not met."""
 
     items: CountRange | None = None
-    """How many items there are."""
+    """Expected number of items."""
     pages: CountRange | None = None
-    """How many pages were fetched."""
+    """Expected number of fetched pages."""
     errors: Share | None = None
-    """At most this share of what was asked for failed."""
+    """Maximum share of requests that fail."""
     fields: dict[str, FieldExpectation] = {}
-    """By name; `offer.price` is the field of an object."""
+    """Expectations by field name; `offer.price` is the field of an object."""
     drift: Drift | None = None
-    """How it may differ from earlier runs of the same series."""
+    """Allowed differences from earlier runs of the same series."""
     kind: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
-    """Only items of this kind, where there are several."""
+    """Kind of the items to measure, where there are several kinds."""
     series: str | None = None
-    """With which others it is compared: those of the same name in its project. The name of the
-    schedule or the workflow's step when not set."""
+    """Name of the series within the project: tasks of one series are compared. When not set, the
+    name of the schedule or of the workflow's step."""
     on_drift: OnDrift = OnDrift.MARK
-    """What follows when something is not as expected."""
+    """Consequence when an expectation is not met."""
 
 
 class FieldProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was measured of a field, over all items."""
+    """Measurements of one field over all items."""
 
     present: int = 0
-    """Items that have the field, and not as `null`."""
+    """Items that have the field with a value other than `null`."""
     filled: int = 0
-    """Items that have a value in it."""
+    """Items that have a non-empty value in the field."""
     kinds: dict[str, int] = {}
-    """How many of the values are what."""
+    """Number of values of each kind."""
     numbers: int = 0
-    """Values that are numbers, or texts that are."""
+    """Number of values that are numbers, or texts that are."""
     low: float | None = None
     high: float | None = None
     mean: float | None = None
     fitting: int | None = None
-    """Values that are as expected; not set when nothing is expected of them one by one."""
+    """Values that meet the expectations of single values; not set when there are none."""
     distinct: int = 0
-    """Different values; estimated when there are many."""
+    """Number of different values; estimated when there are many."""
     distinct_error: float = 0.0
-    """How far that may be off, as a share of it; nothing where they were counted."""
+    """Possible error of `distinct`, as a share of it; 0 where it was counted."""
     sketch: str = ""
-    """A sample of the different values, the same wherever they come from."""
+    """A sample of the different values, the same for the same values wherever it is taken."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was measured of a task's output. What is not known is `None`."""
+    """Measurements of a task's output; `None` where something is not known."""
 
     items: int | None = None
     pages: int | None = None
     errors: float | None = None
-    """The share of what was asked for that failed."""
+    """Share of requests that failed."""
     fields: dict[str, FieldProfile] | None = None
     trouble: str = ""
-    """Why the items could not be measured."""
+    """Reason why the items could not be measured."""
 
 
 class Verdict(StrEnum):
-    """What a measured run has come to."""
+    """Verdict on a measured run."""
 
     OK = "ok"
     DRIFTED = "drifted"
-    """It differs from earlier runs by more than it may."""
+    """The run differs from earlier runs by more than allowed."""
     FAILED = "failed"
-    """It is not what is expected of every run."""
+    """The run does not meet an expectation that every run must meet."""
     UNMEASURED = "unmeasured"
-    """The items could not be read, so that nobody knows."""
+    """The items could not be read, so the quality is unknown."""
 
 
 class CheckOutcome(StrEnum):
     MET = "met"
     BROKEN = "broken"
     UNKNOWN = "unknown"
-    """There was nothing to measure, or nothing to compare with."""
+    """Nothing could be measured, or there was nothing to compare with."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One expectation, and what was measured."""
+    """One expectation with the measured value."""
 
     name: str
-    """Its path within the expectations, such as `fields.price.empty`."""
+    """Path within the expectations, such as `fields.price.empty`."""
     outcome: CheckOutcome
     words: str
     measured: float | None = None
     min: float | None = None
-    """The lowest value that is as expected."""
+    """Lowest allowed value."""
     max: float | None = None
-    """The highest."""
+    """Highest allowed value."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a profile comes to."""
+    """The verdict on a profile, with all checks."""
 
     verdict: Verdict
     checks: tuple[Check, ...] = ()
@@ -222,7 +222,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def words(self) -> str:
-        """What is not as expected, in one line."""
+        """Return the broken expectations in one line."""
         wrong = [each.words for each in self.checks if each.outcome is CheckOutcome.BROKEN]
         if not wrong and self.verdict is Verdict.UNMEASURED:
             wrong = [each.words for each in self.checks if each.outcome is CheckOutcome.UNKNOWN][:1]
@@ -234,23 +234,23 @@ MOST_TOLD: Final = 5
 
 
 class Decision(StrEnum):
-    """What people said about a run that was not as expected."""
+    """Decision of people about a run that was not as expected."""
 
     NONE = "none"
-    """Nobody has to say anything."""
+    """No decision is needed."""
     HELD = "held"
-    """It waits for somebody."""
+    """The run waits for a decision."""
     ACCEPTED = "accepted"
-    """It is what is usual from now on."""
+    """The run is normal from now on, and later runs are compared with it."""
     REJECTED = "rejected"
 
 
 class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a task with expectations that has ended."""
+    """The stored measurement of a task with expectations that has ended."""
 
     id: str
     series: str
-    """See `series_key`."""
+    """Key of the series, see `series_key`."""
     project_id: str
     task_id: str
     at: float
@@ -260,13 +260,13 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
     profile: Profile = Profile()
     run_id: str = ""
-    """The workflow's run that it belongs to, with its step."""
+    """Workflow run that the task belongs to; `step` is its step."""
     step: str = ""
     index: int = 0
     decided_by: str = ""
     decided_at: float | None = None
     reason: str = ""
-    """What they said when they accepted or rejected it."""
+    """Reason that was given for the decision."""
     version: int = 1
 
     @property
@@ -280,5 +280,5 @@ def series_key(project_id: str, series: str) -> str:
 
 
 def series_name(key: str) -> str:
-    """What the series is called in its project."""
+    """Return the name of the series within its project."""
     return key.partition("/")[2]

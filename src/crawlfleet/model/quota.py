@@ -1,4 +1,4 @@
-"""What a project may have at once, and how much of the fleet is its due.
+"""Quotas of a project, and its weight in sharing the fleet.
 
 A limit that is not set does not limit. What counts against a limit is what the project's live
 leases hold, for `waiting` the tasks that wait for a node or for their time, for `pages_per_day`
@@ -17,7 +17,7 @@ Weight = Annotated[float, Meta(ge=0.01, le=10_000)]
 
 
 class Quota(StrEnum):
-    """What can be limited, as people name it."""
+    """A quota, under the name that users see."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -28,38 +28,40 @@ class Quota(StrEnum):
 
 
 class Over(StrEnum):
-    """What becomes of a task that is more than its project may have now."""
+    """Treatment of tasks beyond a project's quotas."""
 
     QUEUE = "queue"
-    """It is accepted, and waits until there is room."""
+    """The task is accepted and waits until there is room."""
     REJECT = "reject"
-    """It is refused when it is submitted."""
+    """The task is refused when it is submitted."""
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The quotas of a project and its share of the fleet; as much as there is where not set."""
+    """The quotas of a project and its share of the fleet; a quota that is not set does not
+    limit."""
 
     over: Over = Over.QUEUE
     waiting: Count | None = None
-    """Tasks that wait; beyond it a new one is refused in either mode."""
+    """Maximum number of waiting tasks; a further one is refused in either mode."""
     running: Count | None = None
-    """Executions that hold a node's resources."""
+    """Maximum number of executions that hold a node's resources."""
     cpu_cores: Amount | None = None
-    """Reserved for all of them together."""
+    """Maximum CPU cores that are reserved for all executions together."""
     memory_mb: Amount | None = None
-    """Reserved for all of them together."""
+    """Maximum memory that is reserved for all executions together."""
     pages_per_day: Count | None = None
-    """Fetched by its tasks from midnight to midnight (UTC); what runs then goes on to its end."""
+    """Maximum number of pages fetched from midnight to midnight (UTC); running executions continue
+    beyond it."""
     storage_mb: Amount | None = None
-    """Output of its crawls and bundles, as the master keeps them."""
+    """Maximum size of stored output and bundles."""
     weight: Weight = 1.0
-    """How much of the fleet is its due beside others that also have work: twice the weight is twice
-    as much."""
+    """Weight of the project's share of the fleet among projects that have work: twice the weight,
+    twice the share."""
     nodes: dict[str, str] = {}
-    """Nodes that have all of these labels are for this project alone."""
+    """Labels of nodes that are reserved for this project (all must match)."""
 
     def limit(self, quota: Quota) -> float | None:
-        """How much of that there may be; `None` for any amount."""
+        """Return the limit of a quota; `None` for no limit."""
         limit: float | None = getattr(self, quota.value)
         return limit
 

@@ -22,7 +22,7 @@ RESOURCE_NAMES: Final = Resources.__struct_fields__
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a node measures of itself: shares between 0 and 1, rates in bytes per second."""
+    """Measurements of a node: shares between 0 and 1, rates in bytes per second."""
 
     cpu_usage: float = 0.0
     memory_usage: float = 0.0
@@ -30,6 +30,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     network_io: float = 0.0
     disk_io: float = 0.0
     disk_usage: float | None = None
-    """Of the disk with the node's data folder."""
+    """Used share of the disk with the node's data folder."""
     disk_free_mb: float | None = None
-    """What is left of it."""
+    """Free space on that disk."""

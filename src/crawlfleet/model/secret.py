@@ -9,17 +9,17 @@ from typing import Final
 import msgspec
 
 CAPABILITY: Final = "secrets"
-"""What a node must have to be given work that declares any: it fetches them, and masks them."""
+"""Capability of a node that runs tasks with secrets: it fetches them, and masks them in logs."""
 MOST_OF_TASK: Final = 32
-"""Secrets that one task may declare."""
+"""Maximum number of secrets of one task."""
 MOST_OF_PROJECT: Final = 500
 LEAST_CHARS: Final = 8
-"""What is shorter stands by chance in every log, and cannot be masked there."""
+"""Minimum length of a value: a shorter one occurs by chance in logs and cannot be masked there."""
 MOST_CHARS: Final = 32_000
 
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store knows of a secret of a project."""
+    """A secret of a project as the store knows it."""
 
     id: str
     project_id: str
@@ -28,7 +28,7 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float
     cause: str
     sealed: str = ""
-    """The value as only its masters can read it; empty when it was removed."""
+    """The encrypted value, which only the masters can decrypt; empty when it was removed."""
     version: int = 1
 
 
@@ -38,12 +38,12 @@ def secret_id(project_id: str, name: str) -> str:
 
 
 class SecretRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A secret to be kept."""
+    """A secret to store."""
 
     name: str
-    """How tasks name it, and the variable that code finds it in: capitals, digits, underscores."""
+    """Name that tasks use, and the environment variable for code: capitals, digits, underscores."""
     value: str
-    """8 to 32,000 characters. It is not shown again."""
+    """Value of 8 to 32,000 characters. It is not shown again."""
 
     def __repr__(self) -> str:
         return f"SecretRequest(name={self.name!r})"

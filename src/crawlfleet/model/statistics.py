@@ -1,4 +1,4 @@
-"""How the fleet does, in numbers."""
+"""Statistics of the fleet."""
 
 from datetime import datetime
 from typing import Any
@@ -7,13 +7,13 @@ import msgspec
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to tasks in a stretch of time that ends now."""
+    """Number of task events in a period that ends now."""
 
     seconds: float
-    """How long it is; shorter than its name says while the master has not run for longer."""
+    """Length of the period; shorter than its name while the master has not run for so long."""
     submitted: int
     assigned: int
-    """Attempts that were given to a node."""
+    """Number of attempts that were assigned to a node."""
     completed: int
     failed: int
     timeout: int
@@ -22,65 +22,66 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of `step_s` seconds that ends at `at`."""
+    """A period of `step_s` seconds that ends at `at`."""
 
     at: datetime
     tasks: dict[str, int]
-    """How many there were in each state."""
+    """Number of tasks in each state."""
     finished: int
-    """Tasks that completed."""
+    """Number of tasks that completed."""
     failed: int
-    """Tasks that failed or ran out of time."""
+    """Number of tasks that failed or timed out."""
     errors: dict[str, int]
-    """Attempts that did not succeed, by the class of their error."""
+    """Number of failed attempts, by error class."""
     pages: int
-    """Pages that crawls said they have read."""
+    """Number of pages that crawls reported as read."""
     queue_age_s: float | None
-    """How long the task had waited that was ready for the longest time; `null` without any."""
+    """Age of the task that was ready for longest; `null` when none was ready."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """How the fleet did over time, as this master saw it."""
+    """The fleet over time, as this master recorded it."""
 
     step_s: float
     points: list[SeriesPoint]
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How the fleet does now, and did in the last hour at most."""
+    """The fleet now and in the last hour at most."""
 
     at: datetime
     since: datetime
-    """When this master started to count: nothing before is in `throughput` and `failures`."""
+    """Time when this master started counting; `throughput` and `failures` have nothing before
+    it."""
     tasks: dict[str, int]
-    """How many there are in each state."""
+    """Number of tasks in each state."""
     ready: int
-    """Tasks that wait for a node."""
+    """Number of tasks that wait for a node."""
     delayed: int
-    """Tasks that wait for their time, such as for a retry."""
+    """Number of tasks that wait for their time, such as for a retry."""
     running: int
-    """Executions that hold resources of a node."""
+    """Number of executions that hold resources of a node."""
     oldest_ready_s: float | None
-    """The age of the task that has been ready for the longest time; `null` when none is."""
+    """Age in seconds of the task that has been ready for longest; `null` when none is ready."""
     throughput: dict[str, Throughput]
-    """For the last `minute`, `five_minutes` and `hour`."""
+    """Throughput of the last `minute`, `five_minutes` and `hour`."""
     failures: dict[str, int]
-    """Attempts that did not succeed in the last hour, by the class of their error."""
+    """Number of failed attempts in the last hour, by error class."""
     nodes: dict[str, int]
-    """How many there are in each state."""
+    """Number of nodes in each state."""
     health: dict[str, int]
-    """How many nodes are how healthy."""
+    """Number of nodes with each health."""
 
 
 class TaskTypeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A task type, and how its tasks are written."""
+    """A task type and the schema of its parameters."""
 
     name: str
     summary: str
     parameters: dict[str, Any] | None
-    """A JSON schema, whole in itself; `null` where the master does not know it."""
+    """Self-contained JSON schema of the parameters; `null` where the master does not know it."""
     nodes: int
-    """How many nodes that are online have an executor for it."""
+    """Number of online nodes that have an executor for it."""
 
 
 class TaskTypePage(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Requested work, and the attempts at it.
+"""Tasks: requested work, and executions: the attempts at it.
 
 `parameters` and `result` stay raw JSON: the control plane stores and forwards them without
 looking inside, so that a large payload costs one copy and not a parse and a print at each hop.
@@ -16,29 +16,30 @@ from crawlfleet.model.resources import NOTHING, Resources
 
 
 class StepRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One instance of a step. The id of its task follows from these: it cannot be made twice."""
+    """One instance of a workflow step. The id of its task is derived from it, so no second task can
+    be created."""
 
     run_id: str
     step: str
     attempt: int = 1
-    """Grows when the step is done anew in the same run."""
+    """Increases when the step is repeated in the same run."""
     index: int = 0
-    """Which of the instances, for a step with `for_each`."""
+    """Number of the instance, for a step with `for_each`."""
 
 
 UPDATE: Final = ":update"
 COMPLETE: Final = ":complete"
 PROGRESSED: Final = "task.progressed"
-"""The kind of events that tell how far a task has got, of those that somebody is told of."""
+"""Kind of progress events of tasks that have a call-back."""
 
 
 class Callback(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the call-backs of a task or a run go, and whose secret signs them."""
+    """Receiver of call-backs of a task or run, and the webhook whose secret signs them."""
 
     url: str
-    """What `:update` and `:complete` are added to."""
+    """Address that `:update` and `:complete` are added to."""
     webhook_id: str
-    """The webhook of the format `callback` that carries them."""
+    """Webhook of the format `callback` that delivers them."""
 
     @property
     def public_url(self) -> str:
@@ -78,7 +79,7 @@ LEASED: Final = frozenset({TaskStatus.ASSIGNED, TaskStatus.PROCESSING})
 
 
 class ErrorClass(StrEnum):
-    """Why an attempt did not succeed; retry policies choose by it."""
+    """The class of an attempt's error; retry policies depend on it."""
 
     ERROR = "error"
     """The work itself failed: an exception, a bad exit code."""
@@ -89,17 +90,17 @@ class ErrorClass(StrEnum):
     CRASH = "crash"
     """The executor process died under the work."""
     LOST = "lost"
-    """The node fell silent or died; nobody knows how far the work got."""
+    """The node fell silent or died; the progress of the work is unknown."""
     INVALID = "invalid"
-    """The parameters make no sense to the executor; trying again cannot help."""
+    """The parameters are invalid for the executor; a retry cannot help."""
     BLOCKED = "blocked"
-    """The target answers, and does not want us: forbidden, or too many requests."""
+    """The target refused: forbidden, or too many requests."""
 
 
 class Backoff(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """The waits after errors of one class; what is not set is as for the others."""
+    """Delays after errors of one class; values that are not set are as for other classes."""
 
     initial_delay_s: float | None = None
     factor: float | None = None
@@ -109,13 +110,13 @@ class Backoff(
 class RetryPolicy(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """When a failed attempt is tried again, and after which wait."""
+    """Rules for retries of failed attempts, and the delays before them."""
 
     initial_delay_s: float = 1.0
     factor: float = 2.0
     max_delay_s: float = 300.0
     jitter: float = 0.5
-    """Up to this share of the delay is added or taken off at random."""
+    """Maximum share of the delay that is added or subtracted at random."""
     on: tuple[ErrorClass, ...] = (
         ErrorClass.ERROR,
         ErrorClass.NETWORK,
@@ -124,17 +125,16 @@ class RetryPolicy(
         ErrorClass.LOST,
         ErrorClass.BLOCKED,
     )
-    """The classes of errors that are tried again."""
+    """Error classes that are retried."""
     classes: dict[ErrorClass, Backoff] = {}
-    """Other waits after errors of a class. Who is `blocked` waits a minute at first, unless
-    something else is said here."""
+    """Other delays by error class. By default the first delay after `blocked` is a minute."""
     max_total_s: float | None = None
-    """Seconds after the first failure: later it is not tried again, whatever is left of
-    `max_retries`."""
+    """Seconds after the first failure after which there is no retry, even if `max_retries` has not
+    been reached."""
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
-    """All that placement needs to know of a task: tasks with equal requirements are one group.
+    """The properties of a task that placement uses: tasks with equal requirements form one group.
 
     `capabilities` and `content_features` are sorted pairs, so that a requirement can be hashed.
     Values are bool, number, text, or a tuple of texts.
@@ -149,22 +149,22 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     target_region: str | None = None
     content_features: tuple[tuple[str, Any], ...] = ()
     bundle: str = ""
-    """The digest of the code; nodes that have it ready are preferred."""
+    """Digest of the code; nodes that have it prepared are preferred."""
 
 
 class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong in an attempt, in words for people and a class for policies."""
+    """The error of an attempt: a message for people and a class for retry policies."""
 
     error_class: ErrorClass
     message: str
     details: str = ""
     first_at: float = 0.0
-    """When the first of the failures in a row happened of which this is the last, in seconds since
-    1970; only where the policy bounds the time for retries."""
+    """Time of the first in this row of failures, in seconds since 1970; only where the policy
+    limits the time for retries."""
 
 
 HELD: Final = float("inf")
-"""The `not_before` of a task that somebody has paused while it runs and stays where it is."""
+"""`not_before` of a running task that was paused and keeps its node."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -200,32 +200,33 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dedup_key: str | None = None
     dedup_window_s: float = 0.0
     parent_id: str | None = None
-    """The task that this one is a shard of."""
+    """Id of the task that this task is a shard of."""
     shard: int | None = None
-    """Which of them it is, from 0."""
+    """Number of this shard, from 0."""
     shards: int = 0
-    """How many there are, for the parent and for each of them; 0 for a task that is whole."""
+    """Number of shards, for the parent and for each shard; 0 for a task that is not split."""
     bundle: BundleRef | None = None
-    """The code that it runs, in the version that all of its attempts have."""
+    """Code that the task runs, in the same version for all attempts."""
     secrets: tuple[str, ...] = ()
-    """The names of those of its project that it is given, as they are when an attempt begins."""
+    """Names of the project's secrets that the task gets, with their values at the start of an
+    attempt."""
     deadline: float | None = None
-    """The instant by which it should be done."""
+    """Time by which the task should be done."""
     step: StepRef | None = None
-    """The step of a workflow's run that it does."""
+    """The step of a workflow run that the task carries out."""
     expectations: Expectations | None = None
-    """What its items should be like; of a task that was split, those of all shards together."""
+    """Expectations of the task's items; of a split task, for all shards together."""
     callback: Callback | None = None
-    """Who is told of it; of a part, who is told of the whole."""
+    """Receiver of call-backs; for a shard, that of the parent."""
     target: str | None = None
-    """The site that it depends on; it waits while that is taken for down."""
+    """Site that the task depends on: the task waits while the site's circuit breaker is open."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1
     token: int = 0
     not_before: float = 0.0
-    """When it may be placed, at the earliest. `HELD` while it runs and is held: when its attempt
-    ends without a result, it is paused and does not begin again by itself."""
+    """Earliest time at which the task may be placed. `HELD` while it runs and is paused: if its
+    attempt ends without a result, the task is paused and not started again by itself."""
     retry_count: int = 0
     loss_count: int = 0
     assigned_node: str | None = None
@@ -236,16 +237,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     result: msgspec.Raw | None = None
     error: TaskError | None = None
     dead_reason: str | None = None
-    """Set while the task stands in the dead-letter list: why it will not be tried again."""
+    """Reason why the task is a dead letter and is not retried; only while it is one."""
 
     @property
     def is_parent(self) -> bool:
-        """Whether others do its work, and it waits for them."""
+        """Return whether the task was split, so that it waits for its shards."""
         return self.shards > 0 and self.parent_id is None
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody has paused it while it runs."""
+        """Return whether the task was paused while it runs."""
         return self.not_before == HELD
 
 
@@ -267,13 +268,13 @@ TASK_CHANGES: Final = (
     "error",
     "dead_reason",
 )
-"""The fields that change in the life of a task; all others stay as they were when it was made."""
+"""Fields that change during the life of a task; all others stay as they were at its creation."""
 TASK_STEPS: Final = {
     TaskStatus.ASSIGNED: ("token", "assigned_node", "assigned_at", "execution_id"),
     TaskStatus.PROCESSING: ("started_at",),
     TaskStatus.COMPLETED: ("started_at", "completed_at", "result"),
 }
-"""What changes on the usual way to a state, beside `status`, `version` and `updated_at`."""
+"""Fields that change on the usual way to a state, besides `status`, `version` and `updated_at`."""
 TASK_BLANKS: Final = (
     "assigned_node",
     "assigned_at",
@@ -284,11 +285,11 @@ TASK_BLANKS: Final = (
     "error",
     "dead_reason",
 )
-"""What is not set yet when a task is made."""
+"""Fields that are not set when a task is created."""
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
-    """How one of the shards of a task stands, without its parameters and its result."""
+    """The state of a shard, without its parameters and result."""
 
     id: str
     shard: int
@@ -296,7 +297,7 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str | None = None
     assigned_node: str | None = None
     metrics: dict[str, float] = {}
-    """Of the attempt that is its present or its last one."""
+    """Metrics of its present or last attempt."""
 
 
 class ExecutionStatus(StrEnum):
@@ -338,11 +339,12 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 EXECUTION_CHANGES: Final = ("status", "version", "running_at", "end_time", "error", "metrics")
-"""As `TASK_CHANGES`."""
+"""Fields that change during the life of an execution, as `TASK_CHANGES`."""
 EXECUTION_STEPS: Final = {
     ExecutionStatus.RUNNING: ("running_at",),
     ExecutionStatus.COMPLETED: ("running_at", "end_time", "metrics"),
 }
-"""As `TASK_STEPS`, beside `status` and `version`."""
+"""Fields that change on the usual way to a state, besides `status` and `version`, as
+`TASK_STEPS`."""
 EXECUTION_BLANKS: Final = ("running_at", "end_time", "error", "metrics")
-"""As `TASK_BLANKS`."""
+"""Fields that are not set when an execution is created, as `TASK_BLANKS`."""

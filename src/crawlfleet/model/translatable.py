@@ -1,13 +1,13 @@
-"""What a sentence of ours says, for those who write it anew: in another language, in an alarm."""
+"""Messages as codes and values, so that a client can translate them."""
 
 import msgspec
 
 Said = str | float
-"""A value that a sentence names."""
+"""A value in a message."""
 
 
 class Phrase(msgspec.Struct, frozen=True):
-    """A stable word for what is said, and the values in it."""
+    """A stable code for a message, with the values in it."""
 
     code: str
     values: dict[str, Said] = {}

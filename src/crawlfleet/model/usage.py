@@ -1,4 +1,4 @@
-"""What projects have used: counted by the hour, in the commits that tell of it."""
+"""Usage of projects by the hour, committed with the changes that cause it."""
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -11,30 +11,30 @@ DAY_S: Final = 86_400.0
 
 
 class UsageHour(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a project used in an hour; or, on its way to the store, what is to be added to that."""
+    """Usage of a project in an hour; in a change, the amounts to add to that hour."""
 
     project_id: str
     at: float
-    """When the hour begins."""
+    """Beginning of the hour."""
     submitted: int = 0
-    """Tasks, each shard as one of its own, as below."""
+    """Submitted tasks; each shard of a split task counts as one, here and below."""
     completed: int = 0
     failed: int = 0
-    """Also those that ran out of time."""
+    """Tasks that failed, including timeouts."""
     cancelled: int = 0
     attempts: int = 0
-    """Executions that ended, however."""
+    """Executions that ended in any state."""
     cpu_s: float = 0.0
-    """As far as executors tell."""
+    """CPU seconds, as far as executors report them."""
     run_s: float = 0.0
-    """From the beginning to the end of executions."""
+    """Seconds between start and end, over all executions."""
     pages: int = 0
     bytes: int = 0
-    """Fetched, as far as executors tell."""
+    """Bytes fetched, as far as executors report them."""
     peak_waiting: int = 0
     peak_running: int = 0
     storage_bytes: int | None = None
-    """Kept by the master when it was last measured; not measured when not set."""
+    """Size of stored output and bundles at the last measurement; `None` when not measured."""
 
 
 ADDED: Final = (
@@ -50,7 +50,8 @@ ADDED: Final = (
 )
 LARGEST: Final = ("peak_waiting", "peak_running")
 LATEST: Final = ("storage_bytes",)
-"""How the fields of what is told of the same hour come together."""
+"""Fields by the way in which rows for the same hour are combined: added, largest or latest
+value."""
 
 
 def together(rows: Sequence[UsageHour]) -> UsageHour:
@@ -67,7 +68,7 @@ def together(rows: Sequence[UsageHour]) -> UsageHour:
 
 
 class UsageSums:
-    """Adds up what the changes of a commit that were made have used: a row for each project."""
+    """Adds up the usage of the changes that a commit made, in one row for each project and hour."""
 
     __slots__ = ("_told",)
 
@@ -76,7 +77,7 @@ class UsageSums:
         """Added up once, at the end: a commit has hundreds for the same project and hour."""
 
     def take(self, rows: Iterable[UsageHour]) -> None:
-        """Of a change that was made."""
+        """Add the usage of a change that was made."""
         for row in rows:
             self._told.setdefault((row.project_id, row.at), []).append(row)
 

@@ -1,1 +1,1 @@
-"""What the API asks for and shows, each made from its row."""
+"""Requests and answers of the API; an answer is made from its row."""

@@ -24,11 +24,11 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
     created_by: str = ""
     project_id: str | None = None
-    """The only project that it is good for."""
+    """The only project that the key gives access to."""
     expires_at: datetime | None = None
     rotated_at: datetime | None = None
     old_valid_until: datetime | None = None
-    """How long the secret before the newest is good as well."""
+    """End of the time in which the previous secret is valid, too."""
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     last_used_from: str = ""
@@ -71,9 +71,9 @@ class JoinTokenView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     created_at: datetime
     created_by: str = ""
     cluster_id: str | None = None
-    """Where its nodes belong; anywhere when not set."""
+    """Cluster of the nodes that join with the token; any cluster when not set."""
     uses: int = 0
-    """How many nodes have joined with it, where that is limited."""
+    """Number of nodes that have joined with the token, where that is limited."""
     max_uses: int | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
@@ -104,8 +104,8 @@ class NewJoinToken(msgspec.Struct, frozen=True, kw_only=True):
     join_token: JoinTokenView
     secret: str
     join: str = ""
-    """What to start a worker with: the secret and, of a master with TLS, the fingerprint of its
-    public key. A worker that was given it talks to nobody else."""
+    """Value to start a worker with: the secret and, if the master has TLS, the fingerprint of its
+    public key. A worker that was given it connects to no other master."""
 
 
 class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,21 +123,22 @@ class SignInRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     key: str | None = None
     link: str | None = None
-    """What stands behind the `#` of the link."""
+    """The text after the `#` of the link."""
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who asks, as what, and for how long."""
+    """The caller's identity, role and session."""
 
     name: str
-    """Of the key."""
+    """Name of the key."""
     role: Annotated[str, msgspec.Meta(extra_json_schema={"enum": [str(each) for each in Role]})]
     projects: tuple[str, ...] | None = None
-    """The only projects that there are for this key; all of them when not set."""
+    """The only projects that the key gives access to; all when not set."""
     expires_at: datetime | None = None
-    """When the session ends, or the key that was shown instead; never when not set."""
+    """Time when the session, or the key that was used instead, expires; never when not set."""
     csrf: str = ""
-    """What this session sends as `X-Crawlfleet-Csrf` with whatever changes something."""
+    """Token that the session sends as `X-Crawlfleet-Csrf` with each request that changes
+    something."""
 
 
 class SessionLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +147,7 @@ class SessionLink(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """The link, without the address of the master."""
     token: str
-    """What stands behind the `#` of the link."""
+    """The text after the `#` of the link."""
     expires_at: datetime
 
 
@@ -162,9 +163,9 @@ class AuditView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     action: str
     """The name of the route, as in the OpenAPI document."""
     count: int
-    """How many things it changed."""
+    """Number of things that the request changed."""
     subjects: tuple[str, ...] = ()
-    """The ids of the first 20 of them."""
+    """Ids of the first 20 things that the request changed."""
     address: str = ""
     project_id: str | None = None
     """The project that the key is bound to."""

@@ -1,4 +1,4 @@
-"""Targets that fail, as they are shown."""
+"""Circuit breakers as the API shows them."""
 
 from datetime import datetime
 from typing import Literal, Self
@@ -10,27 +10,27 @@ from crawlfleet.views.fields import instant, moment
 
 
 class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A site that tasks of a project depend on, and how it stands for them."""
+    """The circuit breaker of a site for the tasks of a project."""
 
     project_id: str | None = None
-    """Whose tasks; not set in the answer to who closes it for all projects."""
+    """Project of the tasks; not set in the answer to a request that closes it for all projects."""
     target: str
     state: Literal["open", "probing", "closed"]
-    """`open`: tasks for it wait; `probing`: one of them was let through; `closed`: they go their
-    way, and failures are counted."""
+    """`open`: tasks for the target wait; `probing`: one task tests it; `closed`: tasks run and
+    failures are counted."""
     failures: int
-    """In a row, without a success between them."""
+    """Failures in a row."""
     since: datetime | None = None
-    """When the first of them happened."""
+    """Time of the first failure in the row."""
     opened_at: datetime | None = None
     retry_at: datetime | None = None
-    """When the next task is let through."""
+    """Time when the next task tests the target."""
     probe: str | None = None
-    """The task that was let through."""
+    """Id of the task that tests the target."""
     error: str = ""
-    """What the last one failed with."""
+    """Message of the last failure."""
     waiting: int = 0
-    """How many tasks wait for it, as far as this master knows."""
+    """Number of tasks that wait for the target, as far as this master knows."""
 
     @classmethod
     def of(cls, breaker: Breaker, waiting: int) -> Self:
@@ -50,13 +50,13 @@ class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BreakerClosing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose tasks go on."""
+    """A request to close the breaker of a target."""
 
     project_id: str | None = None
-    """Those of this project; of all, or of the one that the key is bound to, if it is not said."""
+    """Project to close it for; when not set, all projects or the project of the key."""
 
 
 class BreakerList(msgspec.Struct, frozen=True, kw_only=True):
     items: list[BreakerView]
     total: int
-    """How many there are, with those that were left out."""
+    """Number of all breakers, including those that are not in `items`."""

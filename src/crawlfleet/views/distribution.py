@@ -1,4 +1,4 @@
-"""What is said over `/api/distribution`: devices and tasks in the words of that API.
+"""Requests and answers of `/api/distribution`: devices and tasks under the names of that API.
 
 A device is a node; the names here are those that its users know. Times are in seconds.
 """
@@ -12,19 +12,19 @@ from crawlfleet.model.requests import Priority
 from crawlfleet.model.task import DEFAULT_PRIORITY, EMPTY_OBJECT, JSON_NULL
 
 DEVICE_ID = "device_id"
-"""The label that has the id which a device gave itself."""
+"""Label with the id that a device chose for itself."""
 DEVICE_NAME = "device_name"
-"""The label that has the name which people gave it."""
+"""Label with the name of a device."""
 
 DeviceStatus = Literal["online", "offline", "draining", "maintenance"]
 TaskWord = Literal["running", "processing", "completed", "failed", "cancelled", "paused", "pending"]
 
 
 class DeviceRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A device introduces itself."""
+    """A request of a device to register."""
 
     device_id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    """Chosen by the device, the same after a restart."""
+    """Id that the device chooses; it must be the same after a restart."""
     device_name: Annotated[str, msgspec.Meta(max_length=200)] = ""
     device_type: str = "standard"
     host: str = ""
@@ -32,12 +32,12 @@ class DeviceRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     region: str | None = None
     capabilities: dict[str, Any] = {}
     task_types: tuple[str, ...] = ()
-    """What it can run; anything when empty."""
+    """Task types that the device can run; all when empty."""
     concurrent_tasks: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 3
 
 
 class RegisteredDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer: with what the device speaks from now on, and how often."""
+    """The answer to a registration: the device's id, key and heartbeat interval."""
 
     device_id: str
     node_id: str
@@ -45,7 +45,7 @@ class RegisteredDevice(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_interval: float
     device_timeout: float
     api_key: str | None = None
-    """The device's own key, shown once, when it is new."""
+    """The device's own key, shown once, when the device is new."""
 
 
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,17 +76,17 @@ class DeviceList(msgspec.Struct, frozen=True, kw_only=True):
 
 class DeviceStatusChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: DeviceStatus
-    """`online` takes work again, `maintenance` takes none, `draining` leaves when it is empty,
-    `offline` leaves now."""
+    """`online`: the device gets work; `maintenance`: it gets no new work; `draining`: it leaves
+    when its work is done; `offline`: it leaves now."""
 
 
 class DeviceHeartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cpu_usage: float = 0.0
-    """Shares are from 0 to 1."""
+    """CPU usage from 0 to 1, as for memory and disk."""
     memory_usage: float = 0.0
     disk_usage: float | None = None
     current_tasks: tuple[str, ...] = ()
-    """The ids of the tasks that it works on."""
+    """Ids of the tasks that the device works on."""
 
 
 class DeviceHeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,22 +94,23 @@ class DeviceHeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     timestamp: datetime
     registered: bool
-    """Whether it is still taken for alive; if not, it has to stop everything and register."""
+    """True if the master considers the device alive; if false, it must stop all work and
+    register."""
     stop_tasks: tuple[str, ...] = ()
-    """Tasks that it must not go on with: cancelled, or somebody else's by now."""
+    """Tasks that the device must stop: they were cancelled or belong to another device now."""
 
 
 class NewTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task to be done."""
+    """A task to submit."""
 
     task_type: str
     parameters: msgspec.Raw = msgspec.field(default_factory=EMPTY_OBJECT.copy)
     priority: Priority = DEFAULT_PRIORITY
     """1 to 10; 10 is the most urgent."""
     task_timeout: float | None = None
-    """Seconds that one attempt may take; `distribution.task_timeout_s` when not set."""
+    """Timeout of one attempt in seconds; `distribution.task_timeout_s` when not set."""
     max_retry_count: int | None = None
-    """`distribution.max_retries` when not set."""
+    """Maximum number of retries; `distribution.max_retries` when not set."""
     project_id: str | None = None
     load_balance_strategy: str | None = None
 
@@ -123,7 +124,7 @@ class DistributedTask(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     device_id: str | None
     token: int
-    """Of its newest attempt."""
+    """Fencing token of the newest attempt."""
     retry_count: int
     max_retry_count: int
     task_timeout: float | None
@@ -144,21 +145,21 @@ class AssignRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class TaskStatusChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a device says of its task, or what somebody orders about it."""
+    """A status that a device reports for its task, or that an operator orders."""
 
     status: TaskWord
-    """From a device `running`, `completed` or `failed`; from an operator `cancelled`, `paused`, or
-    `pending` for another try."""
+    """New status. A device sends `running`, `completed` or `failed`; an operator `cancelled`,
+    `paused`, or `pending` for another attempt."""
     token: int | None = None
-    """Of the attempt that is meant, as it was pulled; only the first one needs none."""
+    """Token of the attempt, as it was pulled; optional only for the first attempt."""
     result: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
-    """For `completed`: any JSON of at most 1 MB."""
+    """Result of a `completed` task: any JSON of at most 1 MB."""
     error: str | None = None
-    """For `failed`: why."""
+    """Reason of a `failed` task."""
 
 
 class PulledTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device has to do."""
+    """A task that is assigned to the device."""
 
     task_id: str
     task_type: str
@@ -171,9 +172,10 @@ class PulledTask(msgspec.Struct, frozen=True, kw_only=True):
 class PulledTasks(msgspec.Struct, frozen=True, kw_only=True):
     tasks: list[PulledTask]
     stop_tasks: tuple[str, ...]
-    """Tasks that it must not go on with."""
+    """Tasks that the device must stop."""
     registered: bool
-    """Whether it is still taken for alive; if not, it has to stop everything and register."""
+    """True if the master considers the device alive; if false, it must stop all work and
+    register."""
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,19 +184,19 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     leader: str
     devices: dict[str, int]
-    """By status."""
+    """Number of devices by status."""
     health: dict[str, int]
     tasks: dict[str, int]
-    """By status."""
+    """Number of tasks by status."""
     ready_tasks: int
     running_tasks: int
     oldest_ready: float | None
     completed_per_second: float
-    """In the last minute."""
+    """Completed tasks per second in the last minute."""
 
 
 class DeviceStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a device did in the last hour."""
+    """Statistics of a device for the last hour."""
 
     device_id: str
     status: str
@@ -205,12 +207,12 @@ class DeviceStats(msgspec.Struct, frozen=True, kw_only=True):
     error_rate: float | None
     mean_duration: float | None
     cpu_usage: float | None
-    """Means of the hour."""
+    """Mean of the hour, as for `memory_usage`."""
     memory_usage: float | None
 
 
 class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How tasks did."""
+    """Statistics of tasks."""
 
     total: int
     by_status: dict[str, int]
@@ -218,4 +220,4 @@ class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
     completed_last_hour: int
     failed_last_hour: int
     failures: dict[str, int]
-    """Attempts that did not succeed in the last hour, by the class of the error."""
+    """Number of failed attempts in the last hour, by error class."""

@@ -14,7 +14,7 @@ ExecutionState = Annotated[str, names(ExecutionStatus)]
 
 
 class ProgressView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far the work has got, in whatever it counts."""
+    """Progress of an execution, in the unit that its executor counts."""
 
     done: float
     total: float | None = None
@@ -41,7 +41,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     error: TaskError | None = None
     metrics: dict[str, float] = {}
     progress: ProgressView | None = None
-    """While it runs; `metrics` has the last of it afterwards."""
+    """Progress while the execution runs; afterwards `metrics` has the last values."""
 
     @classmethod
     def of(cls, execution: Execution, progress: Progress | None = None) -> Self:
@@ -89,6 +89,6 @@ class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str | None
-    """Whose log it is; `null` for a task that was not attempted yet."""
+    """Execution that wrote the log; `null` for a task that was not attempted yet."""
     items: list[LogLineView]
     next_cursor: str | None

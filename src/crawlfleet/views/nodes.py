@@ -16,11 +16,11 @@ NodeState = Annotated[str, names(NodeStatus)]
 
 
 class NodeSampleView(msgspec.Struct, frozen=True, kw_only=True):
-    """How a node was at an instant, or on average from then on."""
+    """A node's measurements at an instant, or their means over the time that follows it."""
 
     at: datetime
     count: int
-    """How many heartbeats it is made of."""
+    """Number of heartbeats in the sample."""
     cpu_usage: float
     memory_usage: float
     gpu_usage: float | None
@@ -29,14 +29,14 @@ class NodeSampleView(msgspec.Struct, frozen=True, kw_only=True):
     load: float
     active_tasks: float
     ended: int
-    """Executions that ended since the sample before."""
+    """Executions that ended since the previous sample."""
     errors: int
-    """Those of them that did not succeed."""
+    """Executions that ended without success since the previous sample."""
     latency_s: float | None
-    """How long they took on average."""
+    """Mean duration of the executions that ended."""
     disk_usage: float | None = None
     wait_s: float | None = None
-    """How long they waited at the node before they began, on average."""
+    """Mean time that executions waited at the node before they started."""
 
     @classmethod
     def of(cls, sample: NodeSample) -> Self:
@@ -83,7 +83,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about a node that is not as it should be."""
+    """A problem of a node."""
 
     kind: str
     """`cpu`, `memory`, `disk`, `errors`, `latency`, `clock` or `probe`."""
@@ -91,9 +91,9 @@ class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     since: datetime
     value: float | None = None
-    """What was measured when it began, in the unit of its setting; null where nothing was."""
+    """Measured value when the condition began, in the unit of its setting; `null` if none."""
     limit: float | None = None
-    """What it should have stayed within."""
+    """Limit that the value exceeds."""
 
     @classmethod
     def of(cls, condition: Condition) -> Self:
@@ -131,21 +131,21 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     version: int = 0
-    """Grows with each change, but not with heartbeats; the `ETag` begins with it."""
+    """Increases with each change except heartbeats; the `ETag` begins with it."""
     configuration_version: int | None = None
-    """The version of its cluster's settings that it runs, as it says."""
+    """Version of the cluster's settings that the node reports."""
     location: Location | None = None
-    """The middle of its `region`, where that is known."""
+    """Centre of the `region`, where it is known."""
     health_reason: str = ""
-    """Why it is not healthy; empty when it is."""
+    """Reason why the node is not healthy; empty when it is."""
     health_at: datetime | None = None
-    """Since when its health is what it is."""
+    """Time since which the node has this health."""
     conditions: tuple[ConditionView, ...] = ()
-    """What its health is made of."""
+    """Conditions that determine the health."""
     probe: bool = False
-    """Whether the master asks its health endpoint."""
+    """True if the master probes the node's health endpoint."""
     drain_until: datetime | None = None
-    """When what still runs on a draining node is taken back."""
+    """Time when work that still runs on a draining node is taken back."""
 
     @classmethod
     def of(cls, node: Node, session: Session | None, active_tasks: tuple[str, ...]) -> Self:

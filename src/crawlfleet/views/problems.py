@@ -6,7 +6,7 @@ from crawlfleet.errors import FieldProblem
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong, for programs (`type`, `status`) and for people (`detail`, `errors`)."""
+    """An error answer: `type` and `status` for programs, `detail` and `errors` for people."""
 
     type: str
     title: str

@@ -12,13 +12,13 @@ from crawlfleet.views.fields import moment
 
 
 class ProjectView(msgspec.Struct, frozen=True, kw_only=True):
-    """A project, and how many tasks it has in each state."""
+    """A project, with the number of its tasks in each state."""
 
     id: str
     name: str
     description: str
     status: str
-    """`active`, or `closed`: then it takes no new tasks."""
+    """`active`, or `closed`: the project takes no new tasks."""
     tasks: dict[str, int]
     created_at: datetime
     updated_at: datetime
@@ -48,7 +48,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     project_id: str
-    """Whose it is; those of the project `default` are shared by all projects."""
+    """Project that owns the cluster; clusters of the project `default` are shared by all
+    projects."""
     name: str
     description: str
     status: str
@@ -81,7 +82,7 @@ class ClusterPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationView(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a cluster from one change to the next."""
+    """One version of a cluster's settings."""
 
     version: int
     settings: ClusterSettings

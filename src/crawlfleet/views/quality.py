@@ -1,4 +1,4 @@
-"""What was measured of tasks, as it is asked for and shown."""
+"""Measurements of the quality of items: decisions, measured runs and series."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -12,29 +12,29 @@ from crawlfleet.views.fields import instant, moment
 
 
 class DecisionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody says about the items of a task that are not as expected."""
+    """A decision to accept or reject items that are not as expected."""
 
     reason: Annotated[str, Meta(max_length=500)] = ""
-    """For whoever looks later."""
+    """Reason of the decision, kept with the run."""
 
 
 class FieldFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A field over all items."""
+    """Figures of one field over all items."""
 
     present: int
-    """Items that have the field, and not as `null`."""
+    """Items that have the field with a value other than `null`."""
     filled: int
-    """Items that have a value in it."""
+    """Items that have a non-empty value in the field."""
     kinds: dict[str, int]
-    """How many values are what: `text`, `number`, `flag`, `list`, `object`."""
+    """Number of values of each kind: `text`, `number`, `flag`, `list`, `object`."""
     distinct: int
-    """Different values; estimated from 128 on."""
+    """Number of different values; estimated from 128 on."""
     low: float | None
-    """The lowest of the values that are numbers."""
+    """Lowest number among the values."""
     high: float | None
     mean: float | None
     fitting: int | None
-    """Values that are as expected, one by one; `null` when nothing is expected of them."""
+    """Values that meet the expectations of single values; `null` when there are none."""
 
     @classmethod
     def of(cls, field: FieldProfile) -> Self:
@@ -51,18 +51,18 @@ class FieldFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredRunView(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured of a task when it ended, and what that came to."""
+    """The measurement of a task at its end, with the verdict."""
 
     id: str
     task_id: str
     project_id: str
     series: str
-    """What it is compared with; `-` for tasks that are compared with nothing."""
+    """Series that the run is compared within; `-` for tasks that are not compared."""
     at: datetime
     verdict: str
     """`ok`, `drifted`, `failed` or `unmeasured`."""
     summary: str
-    """What is not as expected, in words."""
+    """Broken expectations in words."""
     on_drift: str
     """`mark`, `hold` or `fail`."""
     decision: str
@@ -70,16 +70,16 @@ class MeasuredRunView(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str
     decided_at: datetime | None
     reason: str
-    """What they said."""
+    """Reason that was given for the decision."""
     items: int | None
     pages: int | None
     errors: float | None
-    """The share of what was asked for that failed."""
+    """Share of requests that failed."""
     fields: dict[str, FieldFigures]
     checks: list[Check]
-    """Each expectation with what was measured and between which values that should be."""
+    """Each expectation with the measured value and its allowed range."""
     run_id: str
-    """The workflow's run and step that the task belongs to; empty when there is none."""
+    """Workflow run of the task; empty when it belongs to none. `step` is the step in it."""
     step: str
     version: int
 
@@ -117,7 +117,7 @@ class MeasuredRunPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesView(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks that are compared with each other."""
+    """A series of tasks that are compared with each other."""
 
     series: str
     project_id: str

@@ -7,33 +7,34 @@ import msgspec
 
 
 class QuotaLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One quota of a project, and how much of it is used."""
+    """One quota of a project, with its current use."""
 
     name: str
     """`waiting`, `running`, `cpu_cores`, `memory_mb`, `pages_per_day` or `storage_mb`."""
     use: float
     limit: float | None
-    """`null` when there is none."""
+    """Limit; `null` when there is none."""
     left: float | None
-    """`null` when there is no limit; never below zero."""
+    """Amount that is left, at least zero; `null` when there is no limit."""
 
 
 class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
-    """The quotas of a project and its share of the fleet, and what it has of them now."""
+    """The quotas of a project and its share of the fleet, with the current use."""
 
     project_id: str
     over: str
-    """`queue` or `reject`."""
+    """`queue` or `reject`: what happens to tasks beyond a quota."""
     quotas: tuple[QuotaLine, ...]
     weight: float
     share: float
-    """The part of the fleet that it holds: of the resource of which it has most."""
+    """Share of the fleet that the project uses now: of the resource that it uses most of."""
     due: float
-    """The part that is its own by weight, beside the projects that have work now."""
+    """Share of the fleet that the project is entitled to by its weight, among the projects that
+    have work now."""
     nodes: dict[str, str]
-    """The labels of nodes that are kept for it."""
+    """Labels of the nodes that are reserved for the project."""
     version: int
-    """Of the project."""
+    """Version of the project."""
 
 
 class QuotaPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,63 +48,64 @@ class QuotaHold(msgspec.Struct, frozen=True, kw_only=True):
     quota: str
     use: float
     needs: float
-    """What the task would add, as far as that is known."""
+    """Amount that the task would add, as far as that is known."""
     limit: float
     until: datetime | None = None
-    """When it is over by itself: of `pages_per_day`, the next midnight (UTC)."""
+    """Time when the hold ends by itself: for `pages_per_day`, the next midnight (UTC)."""
 
 
 class UsageStep(StrEnum):
-    """How finely what was used is told."""
+    """Length of the steps of a usage report."""
 
     HOUR = "hour"
     DAY = "day"
-    """From midnight to midnight, UTC."""
+    """Midnight to midnight, UTC."""
 
 
 class UsageAmounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used in a stretch of time."""
+    """Usage over a period."""
 
     submitted: int
-    """Tasks; a shard of a split task is one, too, here and below."""
+    """Submitted tasks; each shard of a split task counts as one, here and below."""
     completed: int
     failed: int
-    """Also those that ran out of time."""
+    """Tasks that failed, including timeouts."""
     cancelled: int
     attempts: int
     """Executions that ended."""
     cpu_s: float
-    """CPU time, as far as executors tell."""
+    """CPU seconds, as far as executors report them."""
     run_s: float
-    """From the beginning to the end of executions."""
+    """Seconds between start and end, over all executions."""
     pages: int
-    """Fetched, told by executions when they end."""
+    """Pages fetched, as reported at the end of executions."""
     bytes: int
-    """Fetched, as far as executors tell."""
+    """Bytes fetched, as far as executors report them."""
 
 
 class UsageItem(UsageAmounts, frozen=True, kw_only=True):
-    """What a project used in a day or an hour."""
+    """Usage of a project in a day or an hour."""
 
     project_id: str
     at: datetime
-    """When it begins."""
+    """Beginning of the day or hour."""
     peak_waiting: int
-    """The most tasks that waited at once, as far as the master looked."""
+    """Highest number of tasks that waited at once, as sampled by the master."""
     peak_running: int
-    """The most executions that held a node's resources at once, likewise."""
+    """Highest number of executions that held a node's resources at once, as sampled by the
+    master."""
     storage_bytes: int | None
-    """Output and bundles that were kept at its end; `null` while that was not measured."""
+    """Size of stored output and bundles at the end of the step; `null` if it was not measured."""
 
 
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used, step by step."""
+    """Usage of projects, step by step."""
 
     step: UsageStep
     since: datetime
-    """When the first step begins."""
+    """Beginning of the first step."""
     until: datetime
     items: list[UsageItem]
-    """In order of time, then of projects; steps in which a project used nothing are left out."""
+    """Items in order of time, then of project; without steps in which a project used nothing."""
     total: UsageAmounts
-    """Of all items together."""
+    """Sum of all items."""

@@ -4,16 +4,16 @@ import msgspec
 
 
 class Liveness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the master is."""
+    """Liveness and readiness of the master."""
 
     status: str
     reason: str = ""
     leader: bool | None = None
-    """Whether this master leads: dispatches, and watches the clock."""
+    """True if this master leads: it dispatches tasks and runs timers."""
     epoch: int | None = None
-    """How often the lead was taken."""
+    """Leader epoch: how many times a master has taken the lead."""
     led_by: str | None = None
-    """The address of the master that leads, or led last."""
+    """Address of the present or the last leader."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +31,9 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     epoch: int
-    """How often the lead was taken."""
+    """Leader epoch: how many times a master has taken the lead."""
     totals: Totals
     leader: bool = True
-    """Whether the master that answers leads: dispatches, and watches the clock."""
+    """True if the master that answers leads: it dispatches tasks and runs timers."""
     led_by: str = ""
-    """The address of the master that leads, or led last."""
+    """Address of the present or the last leader."""

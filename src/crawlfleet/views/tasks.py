@@ -19,7 +19,7 @@ from crawlfleet.views.quotas import QuotaHold
 TaskState = Annotated[str, names(TaskStatus)]
 
 MAX_BRIEF_BYTES: Final = 2000
-"""Of parameters in a brief list."""
+"""Limit for parameters in a brief list."""
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,7 +38,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_retries: int
     workflow_id: str | None = None
     step: StepRef | None = None
-    """The step of the workflow's run that it does."""
+    """The step of a workflow run that the task carries out."""
     min_resources: dict[str, float] = {}
     capabilities: dict[str, Any] = {}
     node_type: str | None = None
@@ -48,9 +48,9 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     categories: tuple[str, ...] = ()
     timeout: float | None = None
     deadline: datetime | None = None
-    """By when it should be done."""
+    """Time by which the task should be done."""
     retry_policy: RetryPolicy | None = None
-    """Only where it differs from the default."""
+    """Retry policy, where it differs from the default."""
     idempotency_key: str | None = None
     dedup_key: str | None = None
     loss_count: int = 0
@@ -63,28 +63,29 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: TaskError | None = None
     dead_reason: str | None = None
     progress: ProgressView | None = None
-    """While it runs, and only of a task that is asked for by its id; of one that was split, the
-    sum of its shards'."""
+    """Progress while the task runs; only in the answer for a single task. For a split task, the sum
+    of its shards."""
     parent_id: str | None = None
-    """The task that it is a shard of."""
+    """The task that this task is a shard of."""
     shard: int | None = None
-    """Which of them it is, from 0."""
+    """Number of this shard, from 0."""
     shards: int = 0
-    """How many shards there are, for the task that was split and for each of them."""
+    """Number of shards, for the split task and for each of its shards."""
     shard_states: dict[str, int] = {}
-    """How many shards are in which state; only of a task that is asked for by its id."""
+    """Number of shards in each state; only in the answer for a single task."""
     bundle: str | None = None
-    """The code that it runs, with its version, such as `quotes@3`."""
+    """The code that the task runs, with its version, such as `quotes@3`."""
     secrets: tuple[str, ...] = ()
-    """The names of those that it is given."""
+    """Names of the secrets that the task gets."""
     expectations: Expectations | None = None
-    """What its items should be like; `quality` in its result says whether they are."""
+    """Expectations of the task's items; `quality` in the result has the verdict."""
     callback_url: str | None = None
-    """Who is told of it."""
+    """Receiver of call-backs about the task."""
     target: str | None = None
-    """The site that it depends on: it waits while that is taken for down."""
+    """The site that the task depends on: the task waits while the site's circuit breaker is
+    open."""
     version: int = 0
-    """Grows with each change; the `ETag` begins with it."""
+    """Increases with each change; the `ETag` begins with it."""
 
     @classmethod
     def of(cls, task: Task, progress: Progress | None = None, shards: Sequence[Shard] = ()) -> Self:
@@ -151,9 +152,9 @@ class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     created_at: datetime
     priority: int
     deduplicated: int = 0
-    """1 when this is an earlier task that does the same work."""
+    """1 when this is an earlier task with the same `dedup_key`."""
     shards: int = 0
-    """How many tasks it was split into; it waits for them."""
+    """Number of shards that the task was split into; it waits for them."""
 
     @classmethod
     def of(cls, task: Task, *, deduplicated: bool = False) -> Self:
@@ -168,7 +169,7 @@ class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one task of a batch."""
+    """The result for one task of a batch."""
 
     id: str | None = None
     status: TaskState | None = None
@@ -182,23 +183,24 @@ class BatchReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that an order could not be carried out for, and why."""
+    """A task that an order was refused for, with the reason."""
 
     id: str
     detail: str
 
 
 class BulkReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an order about many tasks."""
+    """The result of an order for many tasks."""
 
     changed: int
     unchanged: int
-    """Tasks that were already as ordered."""
+    """Tasks that were in the ordered state already."""
     refused_count: int
     refused: list[RefusedOrder]
-    """The first 100 of them."""
+    """The first 100 refusals."""
     next_cursor: str | None = None
-    """Send it as `cursor` to go on with the filter's other tasks; `null` when there are none."""
+    """Value of `cursor` for the next request with the same filter; `null` when no tasks are
+    left."""
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,7 +209,7 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a task is in its state, and what would have to change."""
+    """Why a task is in its state, and what has to change for it to run."""
 
     task_id: str
     status: TaskState
@@ -215,12 +217,12 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """One sentence for people."""
     placement: Explanation | None = None
     ready_tasks: int | None = None
-    """How many tasks of all projects are ready with it; not for a key of one project."""
+    """Number of ready tasks of all projects with this one; not for a key of one project."""
     ready_at: float | None = None
-    """When it will be, in seconds since 1970, if it has to wait first."""
+    """Time when the task will be ready, in seconds since 1970, if it has to wait first."""
     shards: dict[str, int] = {}
-    """Of a task that was split: how many of its shards are in which state."""
+    """Number of shards in each state, for a split task."""
     quotas: tuple[QuotaHold, ...] = ()
-    """The quotas of its project that hold it back."""
+    """Quotas of the project that hold the task back."""
     target: str | None = None
-    """The site that it depends on, of a task that is held back."""
+    """The site that the task depends on, if its circuit breaker holds the task back."""

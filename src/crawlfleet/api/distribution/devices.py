@@ -182,7 +182,7 @@ def device_named(call: Call, device_id: str) -> Node:
 
 
 def device_id_of(node: Node) -> str:
-    """By what a device is known."""
+    """Return the id that the device gave itself, or else the id of its node."""
     return node.labels.get(DEVICE_ID, node.id)
 
 

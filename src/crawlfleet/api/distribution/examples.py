@@ -1,4 +1,4 @@
-"""What is said over /api/distribution, for its documentation."""
+"""Examples for the documentation of /api/distribution."""
 
 from typing import Any, Final
 

@@ -65,26 +65,26 @@ REPORTS: Final = {
     "failed": ReportKind.FAILED,
 }
 FIRST_TOKEN: Final = 1
-"""Of a task that was given out once: nobody else can be meant, so it need not be named."""
+"""Token of the first attempt. While it is the newest, a device may leave the token out."""
 OUTCOMES: Final = {"completed": TaskStatus.COMPLETED, "failed": TaskStatus.FAILED}
 
 
 class TaskQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: str = ""
-    """Only tasks in these states, parted by commas."""
+    """List only tasks in these states, separated by commas."""
     device_id: str | None = None
-    """Only tasks of this device."""
+    """List only tasks of this device."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of tasks in the page."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
 
 
 class PullQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     device_id: str
-    """Who asks."""
+    """Id of the device that pulls."""
     wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
-    """Seconds to wait when there is nothing to do."""
+    """Seconds to wait when there is no work."""
 
 
 async def create(call: Call) -> Reply:

@@ -1,4 +1,4 @@
-"""What the code says about the fields of its structs: the texts that stand under them."""
+"""Reads the docstrings under the fields of structs, and adds them to the API's schemas."""
 
 import ast
 import inspect

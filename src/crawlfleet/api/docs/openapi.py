@@ -38,7 +38,7 @@ PROBLEMS: Final = {
     HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong keys from this address; wait for `Retry-After`",
     HTTPStatus.SERVICE_UNAVAILABLE: "Will pass; try again after `Retry-After`",
 }
-"""What each refusal means."""
+"""Description of each error status."""
 _DESCRIPTION: Final = """\
 Everything that the command line and the nodes do goes through these routes.
 

@@ -15,7 +15,7 @@ class ReferenceSection(msgspec.Struct, frozen=True, kw_only=True):
     """The tag in the OpenAPI document."""
     title: str
     text: str
-    """What they are about, as Markdown; links are those of `docs/reference/api.md`."""
+    """Introduction of the section as Markdown; links are relative to `docs/reference/api.md`."""
 
 
 SECTIONS: Final = (

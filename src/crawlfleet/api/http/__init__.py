@@ -1,1 +1,1 @@
-"""What all routes share: the route table, authentication, bodies, errors, streams."""
+"""Code that all routes share: route table, authentication, bodies, errors, streams."""

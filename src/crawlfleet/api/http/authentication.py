@@ -43,8 +43,8 @@ CLIENT: Final = "crawlfleet.client"
 CONNECTION: Final = "crawlfleet.connection"
 """The key of the connection in the ASGI scope of a request."""
 MAX_REMEMBERED_ADDRESSES: Final = 10_000
-"""How many addresses with wrong keys are remembered; the one that was quiet for longest goes
-first."""
+"""Maximum number of addresses with wrong keys that are remembered; the one that was quiet for
+longest is dropped first."""
 MAX_LINES_PER_MINUTE: Final = 20
 SAFE: Final = frozenset({"GET", "HEAD"})
 """Methods that change nothing: a session needs no CSRF token for them."""

@@ -26,7 +26,7 @@ an `ETag` stands for these very bytes."""
 MAX_DROPPED_BYTES: Final = 64_000_000
 DROPPED_WITHIN_S: Final = 10.0
 SILENT_AFTER_S: Final = 1.0
-"""Who has sent nothing for so long waits for the answer."""
+"""A client that sends nothing for this time waits for the answer."""
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
@@ -69,8 +69,9 @@ def packed(
 
 
 async def _drop(parts: AsyncGenerator[bytes, None]) -> bool:
-    """Whether all that was still to come has come, within bounds. Most clients read no answer
-    before they have sent everything; closed on meanwhile, they would see a broken connection."""
+    """Read and drop the rest of a request body, within bounds; return whether it was read to its
+    end. Most clients read no answer before they have sent everything; if the connection were closed
+    earlier, they would see it break."""
     dropped = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(DROPPED_WITHIN_S):

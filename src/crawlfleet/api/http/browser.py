@@ -1,4 +1,4 @@
-"""What is different when a browser asks: its cookie, the pages that may use it, and its answers.
+"""Rules for browsers: the session cookie, allowed origins, and the headers of answers.
 
 A browser sends its cookie along whoever made it ask. So whatever changes something must come from
 our own page (`Origin`), and show what only that page could have read (`X-Crawlfleet-Csrf`).
@@ -70,5 +70,5 @@ def keep_inert(response: Response) -> None:
 
 
 def is_secure(scope: Scope) -> bool:
-    """Whether a proxy says that it was asked by TLS."""
+    """Return whether a proxy reports that it was reached by TLS."""
     return (b"x-forwarded-proto", b"https") in scope["headers"]

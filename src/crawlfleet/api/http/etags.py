@@ -65,7 +65,7 @@ def _is_known(tag: str, known: str) -> bool:
 
 
 def header_parameter(method: str) -> dict[str, Any]:
-    """How the header that a route understands is described."""
+    """Return the OpenAPI description of the header that routes with this method understand."""
     if method == "GET":
         return {
             "name": "If-None-Match",

@@ -1,4 +1,4 @@
-"""What the API measures of itself: answers and their time, by route and never by path."""
+"""Measurements of the API: number and duration of answers, by route and never by path."""
 
 from collections import Counter
 from typing import Final
@@ -15,11 +15,11 @@ class RequestMeasurements:
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, str, int]] = Counter()
-        """By method, route and status."""
+        """Number of answers by method, route and status."""
         self.durations_s: dict[tuple[str, ...], Distribution] = {}
-        """By method and route."""
+        """Duration of answers by method and route."""
         self.refusals: Counter[str] = Counter()
-        """How many requests were refused, by reason."""
+        """Number of refused requests by reason."""
 
     def count(self, method: str, route: str, status: int, duration_s: float) -> None:
         self.answers[method, route, status] += 1

@@ -54,7 +54,7 @@ REASONS: Final = (
     "other_node",
     "scope",
 )
-"""Why somebody was not let in."""
+"""Reasons for refusing a key."""
 _process: Final = ProcessCollector(registry=None)
 
 
@@ -66,7 +66,7 @@ async def metrics(call: Call) -> Reply:
 
 
 class _Shown(Collector):
-    """What one answer shows, and the process itself."""
+    """The collector of one answer: its metrics and those of the process itself."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = [*metrics]
@@ -76,7 +76,7 @@ class _Shown(Collector):
 
 
 def _fleet(services: Services, totals: Totals) -> Iterator[Metric]:
-    """How things stand now."""
+    """Yield the metrics of the present state."""
     state = services.get(FleetState)
     build = GaugeMetricFamily("crawlfleet_build_info", "Always 1.", labels=["version"])
     build.add_metric([__version__], 1)
@@ -148,7 +148,7 @@ def _fleet(services: Services, totals: Totals) -> Iterator[Metric]:
 
 
 def _work(services: Services) -> Iterator[Metric]:
-    """What was done since the start."""
+    """Yield the counters since the start of the master."""
     tally = services.get(FleetState).counters
     yield _counter(
         "crawlfleet_tasks_submitted",

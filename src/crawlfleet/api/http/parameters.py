@@ -23,12 +23,12 @@ AUDIT_CURSOR: Final = re.compile(AUDIT + _BODY)
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which page of a list."""
+    """Selects a page of a list."""
 
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of items in the page."""
 
 
 def invalid(field: str, message: str, remedy: str, value: Any = None) -> InvalidRequest:
@@ -37,7 +37,7 @@ def invalid(field: str, message: str, remedy: str, value: Any = None) -> Invalid
 
 
 def is_id(text: str) -> bool:
-    """Whether this can be the id of anything: not every store could be asked for it."""
+    """Return whether the text can be an id; not every store accepts any text in a query."""
     return 0 < len(text) <= MAX_ID_CHARACTERS and text.isprintable()
 
 
@@ -49,22 +49,22 @@ def check_id(kind: str, id: str) -> str:
 
 
 def check_name_cursor(text: str | None) -> str | None:
-    """Where a page of things begins whose ids people chose."""
+    """Check the cursor of a list whose ids are chosen by people."""
     return _check(text, NAME)
 
 
 def check_cursor(text: str | None) -> str | None:
-    """Where a page of tasks begins."""
+    """Check the cursor of a list of tasks."""
     return _check(text, CURSOR)
 
 
 def check_audit_cursor(text: str | None) -> str | None:
-    """Where a page of the audit log begins."""
+    """Check the cursor of a list of audit entries."""
     return _check(text, AUDIT_CURSOR)
 
 
 def check_id_cursor(text: str | None) -> str | None:
-    """Where a page of things begins whose ids come from many places."""
+    """Check the cursor of a list whose ids have several formats."""
     return text if text is None or is_id(text) else _no_cursor(text)
 
 

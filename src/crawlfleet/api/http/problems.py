@@ -93,7 +93,8 @@ def place(request: Request) -> str:
 
 
 def _short(value: Any) -> Any:
-    """What the sender will recognise; the whole of something large helps nobody."""
+    """Return the value if it is short enough to be quoted in an answer, else a shortened text or
+    `None`."""
     if isinstance(value, str) and len(value) > MAX_VALUE_CHARACTERS:
         return f"{value[:MAX_VALUE_CHARACTERS]}…"
     small = isinstance(value, str | bool | float) or (isinstance(value, int) and abs(value) < 2**63)
@@ -116,12 +117,12 @@ def respond(document: Problem, headers: dict[str, str] | None = None) -> Respons
 
 
 def headers_of(error: CrawlfleetError) -> dict[str, str]:
-    """What an answer says beside its document."""
+    """Return the headers of the answer to this error."""
     if isinstance(error, MalformedBody) and error.closes:
         return {"Connection": "close"}
     return {"Retry-After": str(ceil(error.wait_s))} if isinstance(error, LockedOut) else {}
 
 
 def is_known(error: CrawlfleetError) -> bool:
-    """Whether an error has a place in the API's contract."""
+    """Return whether the error is part of the API's contract."""
     return isinstance(error, MalformedBody) or type(error) in _KINDS

@@ -57,21 +57,21 @@ NODES: Final = frozenset({Role.NODE, Role.ADMIN})
 ADMINS: Final = frozenset({Role.ADMIN})
 ANYONE: Final[frozenset[Role]] = frozenset()
 NOT_KEPT: Final = {"Cache-Control": "no-store"}
-"""For answers that show a secret."""
+"""Headers of answers that show a secret."""
 
 
 class Scope(StrEnum):
-    """What a route is to a key that is bound to one project."""
+    """Access to a route by a key that is bound to one project."""
 
     FLEET = "fleet"
-    """It concerns all projects: refused."""
+    """The route concerns all projects; the request is refused."""
     PATH = "path"
-    """It is about what its path names (a task, an execution, a project, a cluster): what is another
-    project's does not exist."""
+    """The path names a task, an execution, a project or a cluster; those of other projects are
+    answered as not found."""
     OWN = "own"
-    """Its handler shows and changes only what is of `call.caller.project_id`."""
+    """The handler shows and changes only things of `call.caller.project_id`."""
     PUBLIC = "public"
-    """It says nothing of anybody's."""
+    """The route shows nothing that belongs to a project."""
 
 
 class _IdConvertor(Convertor[str]):
@@ -94,7 +94,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was let in and understood."""
+    """An authenticated request whose path, query and body were parsed."""
 
     services: Services
     caller: Principal
@@ -103,14 +103,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     body: Any
     headers: Mapping[str, str]
     requests: RequestMeasurements
-    """What the API has measured of itself."""
+    """The API's own measurements."""
     hung_up: Callable[[], Coroutine[Any, Any, None]]
-    """Waits until the caller is gone; only for handlers that take long."""
+    """Wait until the caller has disconnected; only for handlers that take long."""
     connection: NodeConnection
     sign_in: Callable[..., AbstractAsyncContextManager[Principal]]
-    """Who shows this `key` or `link`: what is changed within the block is in that one's name."""
+    """Authenticate a `key` or `link`; changes within the block are audited under its name."""
     is_secure: bool = False
-    """Whether nobody can listen on the way between the browser and us."""
+    """True if the browser reached us by TLS."""
 
     def service(self, kind: type[Service]) -> Service:
         """The service of the master with this type."""
@@ -133,7 +133,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be sent and answered, as JSON values; `None` where there is nothing to show."""
+    """A request body and an answer as JSON values; `None` where there is none."""
 
     request: Any = None
     response: Any = None
@@ -144,47 +144,47 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that can be asked of the master."""
+    """One operation of the API."""
 
     name: str
-    """Stable, and the only one: generators of clients make names of functions from it."""
+    """Unique and stable name; client generators make function names from it."""
     method: str
     path: str
     roles: frozenset[Role]
-    """Who may; nobody needs a key where this is `ANYONE`."""
+    """Roles that may use the route; no key is needed where this is `ANYONE`."""
     handler: Handler
     client: str = ""
-    """A call of the Python client that asks for it, such as `explain(task_id)`. Routes that only
-    nodes or browsers ask for, and those of another system's API, have none."""
+    """The Python client's call for this route, such as `explain(task_id)`. Empty for routes that
+    only nodes or browsers use, and for the API of another system."""
     command: str = ""
-    """The command that uses it, such as `tasks show`."""
+    """The command that uses the route, such as `tasks show`."""
     no_command: str = ""
-    """Why no command uses it; not for routes that only nodes ask for."""
+    """Reason why no command uses the route; not set for routes that only nodes use."""
     summary: str
     response: Any
-    """The type of the answer; what is not JSON is `str`."""
+    """Type of the answer; `str` where the answer is not JSON."""
     details: str = ""
-    """The rest of the description, as Markdown. Its links are those of `docs/reference/api.md`; the
-    OpenAPI document has their texts alone."""
+    """Further description as Markdown. Links are relative to `docs/reference/api.md`; the OpenAPI
+    document has only their texts."""
     section: str = ""
-    """The section of the reference, where the path does not name it."""
+    """Section of the reference, where the path does not name it."""
     body: type[Any] = Nothing
     query: type[Any] = Nothing
     statuses: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)
-    """Those with which it answers `response`, the usual one first."""
+    """Statuses of answers of the type `response`, the usual one first."""
     media_types: tuple[str, ...] = (JSON,)
     scope: Scope | None = None
-    """For keys of one project; where nothing is declared, they are refused."""
+    """Access by keys of one project; they are refused when it is not set."""
     is_audited: bool | None = None
-    """Whether what it changes is in the audit log; `None` for all but what only reads."""
+    """True if changes are written to the audit log; `None`: all requests but `GET` are."""
     joins: bool = False
-    """Whether it makes a node: a join token is good for this alone."""
+    """True if the route registers a node; a join token is valid for such routes only."""
     conflicts: bool = False
-    """Whether what is asked may contradict the present state."""
+    """True if a request may conflict with the present state (409)."""
     etag: bool = False
-    """Whether the answer has an `ETag`, and the request may name one (see `etags`)."""
+    """True if the answer has an `ETag`, and the request may name one (see `etags`)."""
     signs_in: bool = False
-    """Whether it looks at a key or a link that stands in its body."""
+    """True if the handler checks a key or link from the request body."""
     example: Example = Example()
 
 
@@ -341,7 +341,8 @@ async def _authorised(
 
 
 def _is_for(caller: Principal, request: Request, route: Route, services: Services) -> bool:
-    """Whether a node asks for itself. A join token is nobody's: it only lets somebody join."""
+    """Return whether a node's key or a join token may use the path: a node only for itself, a join
+    token only to register."""
     if route.joins:
         return True
     named = request.path_params
@@ -354,7 +355,7 @@ def _is_for(caller: Principal, request: Request, route: Route, services: Service
 async def _check_scope(
     request: Request, route: Route, services: Services, caller: Principal
 ) -> None:
-    """For a key of one project, what belongs to others does not exist."""
+    """Raise `NotFound` if the path names a thing of another project than the caller's."""
     if route.scope is not Scope.PATH:
         return
     named = request.path_params
@@ -409,11 +410,12 @@ _PROJECT_OF: Final[dict[str, Callable[[Services, str], Awaitable[str | None]]]] 
     "workflow": _of_workflow,
     "run": _of_run,
 }
-"""Whose the things are that a path names; each raises `NotFound` if there is no such thing."""
+"""Functions that return the project of the thing that a path names; each raises `NotFound` if it
+does not exist."""
 
 
 def is_audited(route: Route) -> bool:
-    """Whether what a route changes is in the audit log."""
+    """Return whether changes through this route are written to the audit log."""
     return route.method != "GET" if route.is_audited is None else route.is_audited
 
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 STREAM: Final = "text/event-stream"
 RESUMES_AFTER: Final = "last-event-id"
 SEND_WITHIN_S: Final = 60.0
-"""A reader that takes nothing for so long is gone, even if nobody said so."""
+"""A reader that accepts no data for this time is considered gone."""
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -67,7 +67,8 @@ async def while_live(news: AsyncGenerator[T, None], call: Call) -> AsyncGenerato
 
 
 def resumed(headers: Mapping[str, str], after: int | None) -> int | None:
-    """What a reader that comes back has seen; that is newer than what it once asked for."""
+    """Return the number of the last event that a reader has seen: its `Last-Event-ID`, or else
+    `after`."""
     seen = headers.get(RESUMES_AFTER, "")
     if not seen:
         return after

@@ -1,4 +1,4 @@
-"""/api/v1/alerts: rules that say when people are told, and how things stand with each."""
+"""/api/v1/alerts: alert rules and their state."""
 
 from http import HTTPStatus
 from typing import Final, Literal
@@ -27,11 +27,11 @@ class AlertQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Filters."""
 
     status: Literal["quiet", "firing"] | msgspec.UnsetType = msgspec.UNSET
-    """Only those that fire, or that do not."""
+    """List only alerts with this status."""
     project_id: str | None = None
-    """Only those of this project."""
+    """List only alerts of this project."""
     name: str | None = None
-    """Only those of this name."""
+    """List only the alert with this name."""
 
 
 async def find(call: Call) -> AlertPage:

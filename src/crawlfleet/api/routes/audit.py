@@ -15,19 +15,19 @@ from crawlfleet.views.access import AuditPage, AuditView
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     actor: str | None = None
-    """Only requests with the key of this name or id, or of the node with this id."""
+    """List only requests with the key of this name or id, or of the node with this id."""
     action: str | None = None
-    """Only requests of the route with this name, such as `cancel_tasks`."""
+    """List only requests of the route with this name, such as `cancel_tasks`."""
     subject: str | None = None
-    """Only requests that changed the thing with this id."""
+    """List only requests that changed the thing with this id."""
     since: datetime | None = None
-    """Not before this instant."""
+    """List only requests from this instant on."""
     until: datetime | None = None
-    """Before this instant."""
+    """List only requests before this instant."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of entries in the page."""
 
 
 async def find(call: Call) -> AuditPage:

@@ -1,4 +1,4 @@
-"""/api/v1/breakers: sites that are taken for down, and tasks that wait for them."""
+"""/api/v1/breakers: circuit breakers of sites, and tasks that wait for them."""
 
 from typing import Final
 
@@ -13,11 +13,11 @@ from crawlfleet.views.breakers import BreakerClosing, BreakerList, BreakerView
 
 class BreakerQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project_id: str | None = None
-    """Only those of this project."""
+    """List only breakers of this project."""
     all: bool = False
-    """Also those whose failures are only counted."""
+    """List closed breakers that count failures, too."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of breakers."""
 
 
 async def find(call: Call) -> BreakerList:

@@ -23,9 +23,9 @@ from crawlfleet.views.projects import ClusterPage, ClusterView, ConfigurationPag
 
 class ClusterVersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cursor: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | msgspec.UnsetType = msgspec.UNSET
-    """The `next_cursor` of the page before: only versions below this one."""
+    """The `next_cursor` of the previous page: lists only versions below this one."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of versions in the page."""
 
 
 async def create(call: Call) -> Reply:

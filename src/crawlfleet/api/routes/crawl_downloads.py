@@ -25,7 +25,7 @@ MEDIA_TYPES: Final = {
     CSV: "text/csv; charset=utf-8",
 }
 MAX_TEXT_CHARACTERS: Final = 2_000
-"""In a preview; the download has all of it."""
+"""Maximum length of a text in a preview; the download has the whole text."""
 _lines: Final = msgspec.json.Decoder(list[tuple[str, msgspec.Raw]])
 _rows: Final = msgspec.json.Decoder(list[tuple[str, dict[str, Any]]])
 
@@ -78,7 +78,7 @@ WRITERS: Final[dict[str, type[JsonLinesWriter] | type[CommaSeparatedWriter]]] = 
 
 
 def formats_of(items: OutputSummary | None, pages: OutputSummary | None) -> tuple[str, ...]:
-    """In which formats that output can be had."""
+    """Return the formats in which the output can be downloaded."""
     formats = [WARC] if pages is not None else []
     if items is not None:
         formats += [format for format in WRITERS if format != CSV or items.columns]
@@ -88,8 +88,8 @@ def formats_of(items: OutputSummary | None, pages: OutputSummary | None) -> tupl
 async def with_used_columns(
     summary: OutputSummary, pieces: AsyncGenerator[bytes, None]
 ) -> OutputSummary:
-    """Without the columns of fields that no item has: of a flat map of selectors, the key that
-    turned out to be the item itself. Reads no further than until each field was met."""
+    """Drop the columns of fields that no item has. With a flat map of selectors, the key that
+    turned out to be the item is such a field. Reads only until each field was found."""
     unmet = set(summary.columns)
     async with aclosing(pieces):
         async for lines in pieces:
@@ -135,8 +135,8 @@ async def _written(
 
 
 async def _after(pieces: AsyncGenerator[bytes, None], offset: int) -> AsyncGenerator[bytes, None]:
-    """What comes after so many bytes; they are made, and thrown away: nobody knows their length
-    otherwise."""
+    """Yield the output from this byte offset on. The bytes before it are produced and dropped,
+    because their length is not known otherwise."""
     left = offset
     async with aclosing(pieces):
         async for piece in pieces:

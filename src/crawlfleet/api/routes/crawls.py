@@ -56,7 +56,7 @@ from crawlfleet.ports.store import TaskFilter
 from crawlfleet.views.fields import instant, moment
 
 MAX_SCANNED_ITEMS: Final = 50_000
-"""Items that are looked at for one page of a kind."""
+"""Maximum number of items that are read for one page of a kind."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}\Z")
 
 
@@ -64,39 +64,39 @@ class CrawlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Filters, and which page."""
 
     status: str = ""
-    """Only crawls whose task is in this state; several are parted by commas."""
+    """List only crawls whose task is in one of these states, separated by commas."""
     project_id: str | None = None
-    """Only crawls of this project."""
+    """List only crawls of this project."""
     node_id: str | None = None
-    """Only crawls that run, or ran last, on this node."""
+    """List only crawls that run, or ran last, on this node."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of crawls in the page."""
 
 
 class ItemQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: str | None = None
-    """Only items of this kind."""
+    """List only items of this kind."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of items in the page."""
 
 
 class OutputQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: Literal["jsonl", "csv", "warc"] = "jsonl"
-    """One item a line as JSON, or one a row, safe to open in a spreadsheet; or the pages
-    themselves, where the crawl keeps them."""
+    """`jsonl`: one item per line as JSON; `csv`: one item per row, safe to open in a spreadsheet;
+    `warc`: the pages themselves, if the crawl stores them."""
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    """So many bytes are left out at the beginning, to go on with a download that broke off; only
-    of a crawl that has ended."""
+    """Number of bytes to skip, to continue an interrupted download; only for a crawl that has
+    ended."""
 
 
 class UrlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=5000)]
-    """The address to look up, as a page or a person would write it; percent-encoded, it still has
-    to fit into a request."""
+    """URL to look up, as written on a page or by a person; percent-encoded, it has to fit into a
+    request."""
 
 
 async def find(call: Call) -> CrawlPage:
@@ -255,7 +255,7 @@ _BEFORE_IT_RUNS: Final = {
     (CrawlVerb.RESUME, TaskStatus.PAUSED): Verb.RESUME,
     (CrawlVerb.RESUME, TaskStatus.PENDING): Verb.RESUME,
 }
-"""A crawl that has not begun is held as any other task is."""
+"""Orders for a crawl that has not begun are carried out as for any other task."""
 
 
 async def _task(call: Call) -> Task:
@@ -265,7 +265,7 @@ async def _task(call: Call) -> Task:
 async def _summaries(
     kept: OutputStore, task: Task
 ) -> tuple[OutputSummary | None, OutputSummary | None]:
-    """Of items and of pages."""
+    """Return the summaries of items and of pages; `None` where there is no such output."""
     completed = task.status is TaskStatus.COMPLETED
     return (
         await kept.summary(crawl_of(task), "items", completed=completed),
@@ -309,7 +309,7 @@ async def _view(call: Call, task: Task) -> CrawlView:
 def _brief(
     task: Task, figures: CrawlFigures | None, *, is_running: bool, is_held: bool
 ) -> CrawlView:
-    """What a list shows."""
+    """Return the view of a crawl in a list."""
     url = _address(task)
     if figures is not None:
         figures = msgspec.structs.replace(figures, hosts=(), rates=())
@@ -328,7 +328,7 @@ def _brief(
 
 
 def _state(task: Task, figures: CrawlFigures | None, *, is_running: bool, is_held: bool) -> str:
-    """That of the task; but one that waits for its shards, which run, runs."""
+    """Return the state of the task; a parent that waits for running shards counts as processing."""
     if is_held or (is_running and figures is not None and figures.is_paused):
         return str(TaskStatus.PAUSED)
     is_waiting = task.is_parent and task.status is TaskStatus.WAITING

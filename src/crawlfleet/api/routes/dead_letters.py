@@ -1,4 +1,4 @@
-"""/api/v1/dead-letters: tasks that were given up, to look at, send back, or leave."""
+"""/api/v1/dead-letters: tasks that were given up, to list, requeue or discard."""
 
 from typing import Final, Literal
 
@@ -25,25 +25,25 @@ class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Filters, and which page."""
 
     project_id: str | None = None
-    """Only those of this project."""
+    """List only dead letters of this project."""
     cluster_id: str | None = None
-    """Only those of this cluster."""
+    """List only dead letters of this cluster."""
     task_type: str | None = None
-    """Only those of this type."""
+    """List only tasks of this type."""
     workflow_id: str | None = None
-    """Only those of this workflow."""
+    """List only tasks of this workflow."""
     assigned_node: str | None = None
-    """Only those that were last on this node."""
+    """List only tasks that were last on this node."""
     status: Literal["failed", "timeout"] | msgspec.UnsetType = msgspec.UNSET
-    """Only those that ended like this."""
+    """List only tasks that ended in this state."""
     error_class: Kind | msgspec.UnsetType = msgspec.UNSET
-    """Only those whose last error is of this class."""
+    """List only tasks whose last error is of this class."""
     reason: str | None = None
-    """Only those with this text in their reason."""
+    """List only tasks with this text in their reason."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of dead letters in the page."""
 
 
 async def find(call: Call) -> DeadLetterPage:

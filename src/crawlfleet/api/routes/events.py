@@ -19,15 +19,15 @@ from crawlfleet.views.events import EventPage, EventView
 
 class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: str = ""
-    """Only events whose kind begins like this, such as `task.failed` or `node.`."""
+    """List only events whose kind begins with this text, such as `task.failed` or `node.`."""
     subject: str | None = None
-    """Only events about the thing with this id."""
+    """List only events about the thing with this id."""
     after: EventNumber | msgspec.UnsetType = msgspec.UNSET
-    """Only events with a higher number."""
+    """List only events with a higher number."""
     limit: PageSize = 100
-    """How many at most; a stream has no end."""
+    """Maximum number of events in a page; a stream has no limit."""
     newest: bool = False
-    """The last ones instead of the first; not for a stream."""
+    """List the last events instead of the first; not for a stream."""
 
 
 async def events(call: Call) -> EventPage | Response:

@@ -23,21 +23,23 @@ from crawlfleet.views.executions import ExecutionView, LogLineView, LogPage
 
 class LogQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: EventNumber = 0
-    """Only lines with a higher number."""
+    """List only lines with a higher number."""
     limit: PageSize = 100
-    """How many at most; a stream has no limit."""
+    """Maximum number of lines in a page; a stream has no limit."""
     level: LogLevel = LogLevel.DEBUG
-    """Only lines of this level and of those that matter more."""
+    """List only lines of this level and of higher levels."""
     q: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    """Only lines with this text in their message or their fields (as `name=value`), in any case."""
+    """List only lines with this text in their message or fields (as `name=value`), ignoring
+    case."""
     regex: bool = False
-    """`q` is a regular expression in the syntax of RE2; `(?i)` at its beginning for any case."""
+    """Treat `q` as a regular expression in the syntax of RE2; begin it with `(?i)` to ignore
+    case."""
     since: datetime | None = None
-    """Only lines that were said at this instant or later."""
+    """List only lines from this instant on."""
     until: datetime | None = None
-    """Only lines that were said before this instant."""
+    """List only lines before this instant."""
     follow: bool = False
-    """Go on with what is said until the execution has ended, as server-sent events."""
+    """Continue with new lines until the execution has ended, as server-sent events."""
 
 
 async def get(call: Call) -> ExecutionView:

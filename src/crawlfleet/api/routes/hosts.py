@@ -1,4 +1,4 @@
-"""/api/v1/hosts: the hosts that crawls visit"""
+"""/api/v1/hosts: the hosts that crawls visit."""
 
 from typing import Final
 
@@ -13,9 +13,9 @@ from crawlfleet.features.crawls.views import HostUses
 
 class HostQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     containing: str = ""
-    """Only hosts, domains and addresses with this text in them."""
+    """List only hosts, domains and addresses that contain this text."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of entries."""
 
 
 async def hosts(call: Call) -> HostUses:

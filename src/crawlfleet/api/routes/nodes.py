@@ -58,22 +58,22 @@ class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Filters, and which page."""
 
     status: NodeStatus | msgspec.UnsetType = msgspec.UNSET
-    """Only nodes in this state."""
+    """List only nodes in this state."""
     cluster_id: str | None = None
-    """Only nodes of this cluster."""
+    """List only nodes of this cluster."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize | msgspec.UnsetType = msgspec.UNSET
-    """How many at most; all of them when not set."""
+    """Maximum number of nodes in the page; all nodes when not set."""
 
 
 class NodeHistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     resolution: Resolution = Resolution.MINUTE
-    """Each heartbeat (`raw`), or a mean for each minute or hour."""
+    """Resolution: each heartbeat (`raw`), or a mean for each minute or hour."""
     since: datetime | None = None
-    """Only from then on."""
+    """List only samples from this instant on."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 1500
-    """The last so many at most."""
+    """Maximum number of samples; the newest are returned."""
 
 
 async def find(call: Call) -> NodePage:

@@ -1,4 +1,4 @@
-"""What the dashboard asks beside lists: numbers over time, what needs attention, task types."""
+"""Routes for the dashboard's overview: numbers over time, problems, and task types."""
 
 import inspect
 import sys
@@ -23,7 +23,7 @@ MAX_MINUTES: Final = 60
 
 class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     minutes: Annotated[float, msgspec.Meta(gt=0, le=MAX_MINUTES)] = MAX_MINUTES
-    """How far back."""
+    """Length of the period in minutes, up to now."""
 
 
 async def series(call: Call) -> Series:
@@ -56,7 +56,7 @@ async def task_types(call: Call) -> TaskTypePage:
 
 
 def _summary(parameters: type) -> str:
-    """What the documentation of the parameters says first."""
+    """Return the first line of the documentation of a task type's parameters."""
     own = parameters.__dict__.get("__doc__") or sys.modules[parameters.__module__].__doc__ or ""
     first = inspect.cleandoc(own).partition("\n")[0]
     return first.partition("`: ")[2] or first

@@ -1,4 +1,4 @@
-"""/api/v1/quality, and what is asked of tasks about theirs"""
+"""/api/v1/quality, and the quality of single tasks."""
 
 import re
 from typing import Final
@@ -29,20 +29,20 @@ CURSOR: Final = re.compile(rf"{MEASURED}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
 
 class QualitySeriesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project_id: str | None = None
-    """Only those of this project."""
+    """List only series of this project."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of series in the page."""
 
 
 class MeasuredRunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project_id: str | None = None
-    """Whose series; that of the key, or `default`, when not set."""
+    """Project of the series; when not set, the project of the key, or `default`."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 50
-    """How many at most."""
+    """Maximum number of runs in the page."""
 
 
 async def find(call: Call) -> SeriesPage:

@@ -27,29 +27,29 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Filters, and which page."""
 
     project_id: str | None = None
-    """Only those of this project."""
+    """List only runs of this project."""
     workflow_id: str | None = None
-    """Only those of this workflow."""
+    """List only runs of this workflow."""
     status: str | None = None
-    """Only those in this state."""
+    """List only runs in this state."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of runs in the page."""
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wait: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0
-    """Wait up to so many seconds for its end."""
+    """Wait up to this many seconds for the end of the run."""
 
 
 class StepsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: str | None = None
-    """Only those in this state."""
+    """List only steps in this state."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of steps in the page."""
 
 
 async def find(call: Call) -> RunPage:

@@ -57,35 +57,35 @@ class ScheduleQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Filters, and which page."""
 
     project_id: str | None = None
-    """Only those of this project."""
+    """List only schedules of this project."""
     name: str | None = None
-    """Only those of this name."""
+    """List only the schedule with this name."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of schedules in the page."""
 
 
 class NextQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: datetime | None = None
-    """From this instant on; from now on when not set."""
+    """First instant of the range; now when not set."""
     count: Count = 10
-    """How many at most."""
+    """Maximum number of due instants."""
 
 
 class PreviewQuery(NextQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A rule that is not kept."""
+    """A rule that is not stored."""
 
     cron: str | None = None
     """A cron expression."""
     every_s: Seconds | None = None
-    """Or an interval in seconds."""
+    """Interval in seconds, instead of `cron`."""
     time_zone: str = UTC_NAME
-    """Whose clocks the expression goes by."""
+    """Time zone of the `cron` expression."""
     start_at: datetime | None = None
-    """Nothing is due before."""
+    """Nothing is due before this instant."""
     end_at: datetime | None = None
-    """Nothing is due from then on."""
+    """Nothing is due from this instant on."""
 
 
 async def create(call: Call) -> Reply:

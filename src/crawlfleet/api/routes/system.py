@@ -1,4 +1,4 @@
-"""Whether the master is alive and ready, and the fleet in a few numbers."""
+"""Liveness and readiness of the master, and the fleet in a few numbers."""
 
 from http import HTTPStatus
 from typing import Final

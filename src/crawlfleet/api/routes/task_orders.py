@@ -1,4 +1,4 @@
-"""What can be ordered about tasks: one by its id, or many by their ids or a filter."""
+"""Orders for tasks: for one task by its id, or for many by ids or a filter."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,11 +34,11 @@ from crawlfleet.ports.store import TaskFilter
 from crawlfleet.views.tasks import BulkReply, RefusedOrder, TaskView
 
 MAX_REFUSALS: Final = 100
-"""How many are told one by one; the others are only counted."""
+"""Maximum number of refusals that are listed; the others are only counted."""
 
 
 class _Words(NamedTuple):
-    """How the routes of a verb are described."""
+    """Texts in the documentation of the routes of one verb."""
 
     one: str
     one_details: str
@@ -130,7 +130,7 @@ def _order(verb: Verb, call: Call) -> TaskOrder:
 
 
 async def _by_ids(call: Call, order: TaskOrder, ids: Sequence[str]) -> list[OrderOutcome]:
-    """What an order means for each of these tasks."""
+    """Carry out the order for each of these tasks, and return the outcomes."""
     if len(ids) > MAX_BATCH:
         raise invalid(
             "ids", f"has {len(ids)} entries", f"send 1 to {MAX_BATCH} ids at once", len(ids)

@@ -47,39 +47,39 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Filters, and which page."""
 
     status: str = ""
-    """Only tasks in this state; several are parted by commas."""
+    """List only tasks in these states, separated by commas."""
     project_id: str | None = None
-    """Only tasks of this project."""
+    """List only tasks of this project."""
     cluster_id: str | None = None
-    """Only tasks of this cluster."""
+    """List only tasks of this cluster."""
     task_type: str | None = None
-    """Only tasks of this type."""
+    """List only tasks of this type."""
     workflow_id: str | None = None
-    """Only tasks of this workflow."""
+    """List only tasks of this workflow."""
     assigned_node: str | None = None
-    """Only tasks that are, or were last, on this node."""
+    """List only tasks that are, or were last, on this node."""
     parent_id: str | None = None
-    """Only the shards of this task."""
+    """List only the shards of this task."""
     dead: bool | msgspec.UnsetType = msgspec.UNSET
-    """Only tasks in (or not in) the dead-letter list."""
+    """List only tasks that are (or are not) dead letters."""
     brief: bool = False
-    """Without results, and without parameters of more than 2,000 bytes (then `null`)."""
+    """Leave out results, and parameters of more than 2,000 bytes (they become `null`)."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of tasks in the page."""
 
 
 class GetQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wait: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0
-    """Answer when the task has ended, or after so many seconds."""
+    """Answer when the task has ended, or after this many seconds."""
 
 
 class EventQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: EventNumber = 0
-    """Only events with a higher number."""
+    """List only events with a higher number."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of events in the page."""
 
 
 async def create(call: Call) -> Reply:

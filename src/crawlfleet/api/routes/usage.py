@@ -22,17 +22,17 @@ _AMOUNTS: Final = UsageAmounts.__struct_fields__
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose, when, and how finely."""
+    """Period, project and step of a usage report."""
 
     project_id: str | None = None
-    """Only of this project."""
+    """Report only usage of this project."""
     since: datetime | None = None
-    """From the step on in which this instant is; 30 days ago, or a day ago by the hour, when not
-    set."""
+    """Beginning of the report, rounded down to a whole step; when not set, 30 days ago, or one day
+    ago with `step=hour`."""
     until: datetime | None = None
-    """Before this instant; now when not set."""
+    """End of the report; now when not set."""
     step: UsageStep = UsageStep.DAY
-    """`day` (UTC) or `hour`."""
+    """Length of a step: `day` (UTC) or `hour`."""
 
 
 async def report(call: Call) -> UsageReport:

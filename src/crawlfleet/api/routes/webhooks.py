@@ -1,4 +1,4 @@
-"""/api/v1/webhooks: who is told of what happens, and what became of each telling."""
+"""/api/v1/webhooks: receivers of events, and their deliveries."""
 
 from http import HTTPStatus
 from typing import Final, Literal
@@ -44,22 +44,22 @@ class WebhookQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Filters, and which page."""
 
     project_id: str | None = None
-    """Only those of this project."""
+    """List only webhooks of this project."""
     name: str | None = None
-    """Only those of this name."""
+    """List only the webhook with this name."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of webhooks in the page."""
 
 
 class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: Status | msgspec.UnsetType = msgspec.UNSET
-    """Only those in this state."""
+    """List only deliveries in this state."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of deliveries in the page."""
 
 
 async def find(call: Call) -> WebhookPage:

@@ -30,18 +30,18 @@ class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Filters, and which page."""
 
     project_id: str | None = None
-    """Only those of this project."""
+    """List only workflows of this project."""
     name: str | None = None
-    """Only those of this name."""
+    """List only the workflow with this name."""
     cursor: str | None = None
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     limit: PageSize = 100
-    """How many at most."""
+    """Maximum number of workflows in the page."""
 
 
 class WorkflowVersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
-    """Which version; 0 is the newest."""
+    """Number of the version; 0 is the newest."""
 
 
 async def find(call: Call) -> WorkflowPage:

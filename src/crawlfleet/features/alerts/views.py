@@ -18,36 +18,36 @@ class AlertRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: str
     """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
     source: Source
-    """What is watched."""
+    """The measurement that the rule watches."""
     project_id: str | None = None
-    """Only what belongs to this project; for `events` and `error_share`."""
+    """Project that the rule is limited to; for `events` and `error_share`."""
     above: float | None = None
-    """It holds when the value is higher."""
+    """Upper limit: the condition holds while the value is higher than this."""
     below: float | None = None
-    """It holds when the value is lower."""
+    """Lower limit: the condition holds while the value is lower than this."""
     clear_at: float | None = None
-    """It holds no longer when the value is back at this; the limit itself when not set."""
+    """The condition ends when the value is back at this; when not set, at the limit itself."""
     for_s: float = 0.0
-    """It has to hold for so long before it fires."""
+    """Seconds that the condition has to hold before the alert fires."""
     clear_s: float = 0.0
-    """And must not hold for so long before it is over."""
+    """Seconds that the condition must not hold before the alert ends."""
     window_s: float = 300.0
-    """How far back `events` and `error_share` look."""
+    """Seconds back over which `events` and `error_share` count."""
     event: str = ""
-    """How the kinds of events begin that `events` counts."""
+    """Beginning of the kinds of events that `events` counts."""
     least: int = 0
     """`error_share` says nothing of fewer tasks than this."""
     severity: Severity = Severity.WARNING
     group_s: float = 10.0
-    """How long to wait for more of the same before people are told."""
+    """Seconds to wait for more of the same before people are notified."""
     repeat_s: float = 14_400.0
-    """While it fires, they are told again after so long."""
+    """Seconds after which people are notified again while the alert fires."""
     description: str = ""
     is_on: bool = True
 
 
 class AlertPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed; the rest stays. `null` takes back what need not be set."""
+    """Changes to a rule: a field that is left out stays as it is, `null` unsets an optional one."""
 
     above: float | UnsetType | None = UNSET
     """Takes the place of `below`."""
@@ -67,23 +67,23 @@ class AlertPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SilenceRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whom not to tell of, and for how long."""
+    """A time for which a rule, or one subject of it, sends no notifications."""
 
     for_s: Span
-    """So long, in seconds."""
+    """Length of the silence in seconds."""
     subject: Annotated[str, Meta(max_length=100)] = ""
-    """Only of this thing, such as a node's id; of nothing of the rule when empty."""
+    """The one subject to silence, such as a node's id; the whole rule when empty."""
     reason: Annotated[str, Meta(max_length=500)] = ""
 
 
 class UnsilenceRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subject: Annotated[str, Meta(max_length=100)] | None = None
-    """Only the silence of this thing; all of them when not set."""
+    """End only the silence of this subject; all silences of the rule when not set."""
 
 
 class SilenceView(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
-    """What is silenced; all of it when empty."""
+    """The subject that is silenced; the whole rule when empty."""
     until: datetime
     by: str
     reason: str
@@ -99,17 +99,17 @@ class AlertView(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     """`quiet` or `firing`."""
     fired_at: datetime | None
-    """Since when it fires."""
+    """Time since which the alert fires."""
     told_at: datetime | None
-    """When people were told last that it does."""
+    """Time of the last notification that the alert fires."""
     summary: str
-    """What is the matter, while it fires."""
+    """The problem in words, while the alert fires."""
     value: float
-    """As of the last time that something was written down of it."""
+    """The value when the state of the rule was last saved."""
     subjects: list[str]
-    """What it is about, the first 20."""
+    """Ids of the first 20 subjects, such as nodes or tasks."""
     count: int
-    """How many things it is about."""
+    """Number of subjects."""
     source: str
     project_id: str | None
     above: float | None
@@ -125,9 +125,9 @@ class AlertView(msgspec.Struct, frozen=True, kw_only=True):
     repeat_s: float
     description: str
     cause: str
-    """Who made or changed it last."""
+    """Last change of the rule in words, such as `changed by admin`."""
     silences: list[SilenceView]
-    """Those that are not over."""
+    """Silences that have not ended."""
     version: int
 
     @classmethod

@@ -12,15 +12,15 @@ from crawlfleet.views.tasks import TaskState
 
 
 class OutputView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What of a crawl's output can be read now."""
+    """The part of a crawl's output that can be read now."""
 
     items: int
-    """While the crawl runs, that may be a step more or less than its figures have."""
+    """Number of items; while the crawl runs, it may be a step ahead of or behind the figures."""
     bytes: int
-    """As it is kept, packed."""
+    """Size as stored, compressed."""
     columns: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
-    """In which it can be downloaded."""
+    """Formats in which the output can be downloaded."""
 
 
 class CrawlView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,23 +28,23 @@ class CrawlView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     task_id: str
     state: TaskState
-    """That of its task; `paused` also while it runs and is held."""
+    """State of the crawl's task; `paused` also while the crawl runs but is held."""
     project: str
     name: str
     """The host of its first address."""
     url: str
-    """Its first address."""
+    """The first address of the crawl."""
     created_at: datetime
     node_id: str | None = None
-    """Where it runs, or ran last."""
+    """The node that runs the crawl, or ran it last."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     figures: CrawlFigures | None = None
-    """The newest; without hosts and rates in a list."""
+    """The newest figures; in a list without hosts and rates."""
     output: OutputView | None = None
-    """Not in a list, and not where the crawl has sinks of its own."""
+    """The output; not in a list, and not where the crawl has sinks of its own."""
     output_missing: str = ""
-    """Why output that ought to be here cannot be read, and what to do; not in a list."""
+    """Reason why expected output cannot be read, and what to do; not in a list."""
 
 
 class CrawlPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class CrawlItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item, as a page of a site gave it: nothing in it is to be trusted."""
 
     number: int
-    """From 1, in the order of the output."""
+    """Position in the order of the output, from 1."""
     kind: str
     fields: dict[str, Any]
 
@@ -69,14 +69,14 @@ class CrawlItemPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one URL in a crawl."""
+    """The state of one URL in a crawl."""
 
     url: str
-    """In its canonical form."""
+    """The URL in its canonical form."""
     record: UrlRecord | None = None
-    """What the crawl knows of it; not set when it was never taken in."""
+    """The crawl's record of the URL; not set when the crawl never accepted it."""
     refused_by: str | None = None
-    """The rule that keeps it out."""
+    """The rule that keeps the URL out of the crawl."""
     why: str = ""
 
 
@@ -85,4 +85,4 @@ class HostUses(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[KeyUse, ...]
     total: int
-    """How many there are, of which these are the first."""
+    """Number of all hosts, domains and addresses; `items` has the first of them."""

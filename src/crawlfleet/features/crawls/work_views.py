@@ -19,26 +19,26 @@ MAX_VISITORS: Final = 10
 
 
 class ShardWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One of those that work for a crawl."""
+    """One task that works for a crawl."""
 
     shard: int
     task_id: str
     state: TaskState
     node_id: str | None = None
-    """Where it runs, or ran last."""
+    """The node that runs the shard, or ran it last."""
     execution_id: str | None = None
-    """Its present attempt, or the last one."""
+    """Id of the present or the last attempt."""
     pages: int | None = None
-    """Its own part, as far as it has told."""
+    """Pages of this shard alone, as last reported."""
     items: int | None = None
     rate_per_s: float | None = None
-    """While it runs."""
+    """Pages per second while it runs."""
     hosts: int | None = None
-    """So many it has leased; not set where the frontier is not known to this master."""
+    """Hosts that the shard has leased; not set where this master does not know the frontier."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who has leased hosts of a partition."""
+    """An execution that has leased hosts of a partition."""
 
     execution_id: str
     hosts: int
@@ -54,9 +54,9 @@ class PartitionWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     in_flight: int
     done: int
     hosts: int
-    """Those that have something to visit, leased ones too."""
+    """Hosts with URLs to visit, including leased hosts."""
     holders: tuple[Holder, ...] = ()
-    """Those with the most hosts first, at most 16."""
+    """The executions with the most leased hosts, at most 16."""
     holders_total: int = 0
 
 
@@ -69,9 +69,9 @@ class HostWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     in_flight: int
     done: int
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     execution_id: str | None = None
-    """Who has leased it."""
+    """The execution that has leased the host."""
     shard: int | None = None
 
 
@@ -87,38 +87,39 @@ class KeyWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     delay_s: float
-    """From start to start: the longest that anybody wants who visits it."""
+    """Seconds from the start of one request to the start of the next: the longest delay that any of
+    its visitors asks for."""
     concurrency: int
-    """Requests at once: the fewest."""
+    """Requests at once: the lowest limit that any of its visitors asks for."""
     granted: int = 0
-    """So many may be under way now."""
+    """Requests that may be running now."""
     granted_for_s: float = 0.0
     next_in_s: float = 0.0
-    """Before then nobody may ask it, by its delay."""
+    """Seconds until its delay allows the next request."""
     waiting: int = 0
     """Executions that wait for their turn."""
     paused_for_s: float = 0.0
-    """For so long everybody leaves it alone: Retry-After, 429, or failures."""
+    """Seconds for which no crawl visits it, because of Retry-After, 429 or failures."""
     pause: str = ""
     visitors: tuple[Visitor, ...] = ()
-    """Which crawls and lists visit it, at most 10; those of other projects are only counted."""
+    """Crawls and lists that visit it, at most 10; those of other projects are only counted."""
     visitors_total: int = 0
 
 
 class CrawlWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the work of a crawl is shared."""
+    """The distribution of a crawl's work among its workers."""
 
     shards: tuple[ShardWork, ...] = ()
-    """In their order; the crawl itself where it was not split."""
+    """The shards in order; the crawl itself where it was not split."""
     partitions: tuple[PartitionWork, ...] = ()
-    """Of a frontier that this master has open, or reaches; at most 256."""
+    """Partitions of a frontier that this master has open or can reach; at most 256."""
     partitions_total: int = 0
     hosts: tuple[HostWork, ...] = ()
-    """Those with the most waiting URLs, at most 50."""
+    """The hosts with the most waiting URLs, at most 50."""
     frontier: str = ""
-    """Why nothing is told of partitions and hosts."""
+    """Reason why partitions and hosts are not shown."""
     keys: tuple[KeyWork, ...] = ()
-    """Those that are left alone first, then those that several visit; at most 100."""
+    """Paused hosts first, then those with several visitors; at most 100."""
     keys_total: int = 0
     ledger: str = ""
-    """Why nothing is told of the ledger."""
+    """Reason why the politeness ledger is not shown."""

@@ -20,7 +20,7 @@ MAX_FILLED_BACK: Final = 1000
 MAX_INSTANCES: Final = 1000
 
 Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 1})]
-"""Judged with the rest of the rule, which tells all that is wrong at once."""
+"""Checked with the rest of the rule, which reports all errors at once."""
 Template = Annotated[
     msgspec.Raw,
     Meta(
@@ -35,54 +35,54 @@ class ScheduledWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """A workflow to be run by the clock."""
 
     name: str
-    """Of a workflow of the project; or its id."""
+    """Name of a workflow of the project, or its id."""
     version: Annotated[int, Meta(ge=1, le=2**31)] | None = None
-    """The newest at each due instant when not set."""
+    """Version of the workflow; when not set, the newest at each due instant."""
     parameters: dict[str, Any] = {}
-    """By name, as its document declares them."""
+    """Values by name, as the workflow document declares them."""
     project_id: str | None = None
-    """Whose it is; `default` when not set, unless the id of a workflow says otherwise."""
+    """Project of the workflow; when not set, `default`, or the project of the workflow's id."""
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be done by the clock: `task` or `workflow`, by `cron` or `every_s`; of each, one
-    of the two."""
+    """A new schedule: starts a `task` or a `workflow`, by `cron` or `every_s`; one of each pair."""
 
     name: str
     """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
     task: TaskRequest | None = None
-    """What is submitted each time; its project is the schedule's."""
+    """The task to submit at each due instant; its project is the schedule's."""
     workflow: ScheduledWorkflow | None = None
-    """Or what is run each time; its project is the schedule's."""
+    """The workflow to run at each due instant; its project is the schedule's."""
     cron: str | None = None
     """Minute, hour, day of month, month, day of week; or `@hourly`, `@daily` and so on."""
     every_s: Seconds | None = None
-    """Seconds from one to the next, at least 1."""
+    """Seconds from one due instant to the next, at least 1."""
     time_zone: str = UTC_NAME
-    """Whose clocks `cron` goes by, such as `Europe/Berlin`."""
+    """Time zone of the `cron` expression, such as `Europe/Berlin`."""
     start_at: datetime | None = None
-    """Nothing is due before; intervals are counted from it."""
+    """Nothing is due before this instant; intervals are counted from it."""
     end_at: datetime | None = None
-    """Nothing is due from then on."""
+    """Nothing is due from this instant on."""
     coalesce: bool = True
-    """After a time without a master: start one for all that is late, not one for each."""
+    """After a time without a master, start once for all missed instants, not once for each."""
     misfire_grace_s: Seconds | None = None
-    """What is later than that is not started any more; `null` starts it however late."""
+    """Seconds after which a missed start is skipped; `null` starts it however late it is."""
     max_instances: Annotated[
         int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_INSTANCES})
     ] = 1
-    """So many of its tasks or runs may be at work at once."""
+    """Maximum number of its tasks or runs that are active at once."""
     overlap: Overlap = Overlap.SKIP
-    """When there are so many: `skip` what is due, or `queue` one until there is room."""
+    """When `max_instances` is reached: `skip` the start, or `queue` one until there is room."""
     jitter_s: Annotated[float, Meta(extra_json_schema={"minimum": 0})] = 0.0
-    """Put each start off by up to so many seconds, always the same for the same instant."""
+    """Maximum random delay of each start in seconds, always the same for the same due instant."""
     description: str = ""
     paused: bool = False
-    """Make it without letting it begin."""
+    """Create the schedule paused."""
 
 
 class SchedulePatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed; the rest stays. `null` takes back what need not be set."""
+    """Changes to a schedule: a field that is left out stays as it is, `null` unsets an optional
+    one."""
 
     task: TaskRequest | UnsetType = UNSET
     """Takes the place of a workflow."""
@@ -104,43 +104,43 @@ class SchedulePatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to start what a schedule starts at once."""
+    """Options for starting a schedule's task or workflow now."""
 
     force: bool = False
-    """Also when as many of its tasks or runs as may be are at work."""
+    """Start even if `max_instances` is reached."""
 
 
 class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which range of due instants to make up for."""
+    """The range of due instants to back-fill."""
 
     since: datetime
-    """From this instant on."""
+    """First instant of the range."""
     until: datetime
-    """Before this instant; not in the future."""
+    """End of the range: only earlier instants count; it must not be in the future."""
     dry_run: bool = False
-    """Only tell what would be started."""
+    """Report the starts without making them."""
 
 
 class FiringView(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a due instant."""
+    """The outcome of a due instant."""
 
     id: str
     due_at: datetime
     at: datetime
-    """When it was dealt with."""
+    """Time when the schedule handled it."""
     outcome: str
     """`started`, `queued`, `skipped`, `missed` or `refused`."""
     origin: str
     """`rule`, `run` or `backfill`."""
     task_id: str | None
-    """The task that it started."""
+    """The task that was started."""
     run_id: str | None
-    """Or the run of a workflow."""
+    """The run of a workflow that was started."""
     reason: str
     count: int
-    """How many due instants it stands for; `due_at` is the last of them."""
+    """Number of due instants that this entry covers; `due_at` is the last of them."""
     first_due_at: datetime | None
-    """The first of them, where there are several."""
+    """The first due instant that this entry covers, where there are several."""
     edition: int
 
     @classmethod
@@ -171,7 +171,7 @@ class ScheduledWorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     version: int | None
-    """`null`: the newest at each due instant."""
+    """Version that runs; `null`: the newest at each due instant."""
     parameters: dict[str, Any]
 
     @classmethod
@@ -203,14 +203,14 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     workflow: ScheduledWorkflowView | None
     """`null` when it submits a task."""
     next_at: datetime | None
-    """When it starts something next, with its jitter; `null` while it is paused or when over."""
+    """Time of the next start, including jitter; `null` while the schedule is paused or over."""
     running: list[str]
-    """Tasks or runs of it that have not ended, as far as is known."""
+    """Tasks or runs of the schedule that are known not to have ended."""
     waiting_since: datetime | None
     """The due instant that waits for room."""
     last: FiringView | None
     edition: int
-    """Grows when somebody changes what is to be done or when."""
+    """Increases when the rule or the task or workflow is changed."""
     created_at: datetime
     updated_at: datetime
     version: int
@@ -259,9 +259,9 @@ class DueView(msgspec.Struct, frozen=True, kw_only=True):
 
     due_at: datetime
     local: str
-    """The same on the clocks of the schedule's time zone."""
+    """The due instant in the schedule's time zone."""
     starts_at: datetime
-    """With its jitter."""
+    """Start time, including jitter."""
 
     @classmethod
     def of(cls, due: float, starts_at: float, zone: tzinfo) -> Self:
@@ -278,16 +278,16 @@ class DuePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a back-fill came to."""
+    """The result of a back-fill."""
 
     items: list[FiringView]
     """One for each due instant that was, or would be, dealt with now."""
     already: int
-    """Due instants of the range that have started something before."""
+    """Due instants of the range that had been started before."""
 
 
 class ScheduleReason(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a schedule does not run, or did not."""
+    """Why a schedule does not run, or did not run."""
 
     code: Literal[
         "paused", "not_begun", "over", "waiting", "no_room", "missed", "refused", "skipped"
@@ -304,7 +304,7 @@ class ScheduleExplanation(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     next_at: datetime | None
     reasons: list[ScheduleReason]
-    """What stands in the way now, or did the last time; none when all is well."""
+    """Reasons that prevent the next start or prevented the last one; empty when there are none."""
 
     @classmethod
     def of(

@@ -17,9 +17,9 @@ class SecretView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     cause: str
-    """Who set it last."""
+    """Last change in words, such as `set by admin`."""
     version: int
-    """Counts how often it was set or removed, for `If-Match`."""
+    """Increases each time the secret is set or removed, for `If-Match`."""
 
     @classmethod
     def of(cls, secret: Secret) -> Self:

@@ -16,32 +16,34 @@ Grace = Annotated[float, Meta(ge=0, le=604_800)]
 
 
 class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A place that is to be told of events."""
+    """A receiver of events to create."""
 
     name: str
     """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
     url: str = ""
-    """Where to: `https://…`, or `mailto:…` for the format `email`. A workflow engine's is the one
-    that `/workflowInstances/…` is added to; for `callback` it is where all call-backs must lead,
-    anywhere when it is left out."""
+    """Receiver: `https://…`, or `mailto:…` for the format `email`. For `workflow` it is the address
+    before `/workflowInstances/…`; for `callback` it is the address that all call-backs must begin
+    with, and any address is allowed when it is left out."""
     format: Format = Format.EVENTS
     """`events` as JSON, call-backs to a `workflow` engine, `callback` for those of tasks and runs
     with a `callback_url`, or `email`."""
     project_id: str | None = None
-    """Only what belongs to this project; everything when not set."""
+    """Send only events of this project; of all projects when not set."""
     kinds: Annotated[list[str], Meta(max_length=50)] = []
-    """How the kinds begin that are wanted, such as `task.failed` or `node.`; all when empty."""
+    """Beginnings of the kinds of events to send, such as `task.failed` or `node.`; all when
+    empty."""
     node_id: str | None = None
-    """Only what has to do with this node."""
+    """Send only events about this node."""
     task_type: str | None = None
-    """Only events of tasks of this type."""
+    """Send only events of tasks of this type."""
     description: str = ""
     paused: bool = False
-    """Make it without letting it begin."""
+    """Create the webhook paused."""
 
 
 class WebhookPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed; the rest stays. `null` takes back what need not be set."""
+    """Changes to a webhook: a field that is left out stays as it is, `null` unsets an optional
+    one."""
 
     url: str | UnsetType = UNSET
     kinds: Annotated[list[str], Meta(max_length=50)] | UnsetType = UNSET
@@ -52,18 +54,18 @@ class WebhookPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 class WebhookRotation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     grace_s: Grace = 86_400.0
-    """For so long deliveries are signed with the secret before, too."""
+    """Seconds for which deliveries are signed with the previous secret, too."""
 
 
 class ResendRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which deliveries to send again."""
+    """The deliveries to send again."""
 
     ids: Annotated[list[str], Meta(max_length=MAX_RESENT)] = []
-    """These; up to 1,000 of those that were given up, the oldest first, when empty."""
+    """Ids of deliveries; when empty, up to 1,000 deliveries that were given up, oldest first."""
 
 
 class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook; never its secret."""
+    """A webhook, without its secret."""
 
     id: str
     name: str
@@ -71,11 +73,11 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     format: str
     status: str
-    """`active`, or `paused`: then nothing is sent, and what happens is kept."""
+    """`active`, or `paused`: nothing is sent, but events are kept."""
     is_full: bool
-    """Too much waits for it: nothing more is kept until it is resumed."""
+    """True if the queue of deliveries is full: no more are kept until the webhook is resumed."""
     cause: str
-    """Who put it into this state, or what."""
+    """Reason of this state in words, such as `paused by admin`."""
     kinds: list[str]
     node_id: str | None
     task_type: str | None
@@ -86,19 +88,19 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, webhook: Webhook) -> Self:
-        """Without its secret, as everywhere."""
+        """Return the view, without the secret."""
         return cls(**_webhook(webhook))
 
 
 class WebhookDetails(WebhookView, frozen=True, kw_only=True):
-    """The same with how its deliveries stand."""
+    """A webhook with the number of its deliveries in each state."""
 
     waiting: int
     delivered: int
-    """Of those that are kept."""
+    """Delivered ones that are still kept."""
     dead: int
     superseded: int = 0
-    """Call-backs that gave way to something newer before they had arrived."""
+    """Call-backs that were replaced by newer ones before they were delivered."""
 
     @classmethod
     def with_counts(cls, webhook: Webhook, counts: Mapping[DeliveryStatus, int]) -> Self:
@@ -116,7 +118,7 @@ class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
 
     webhook: WebhookView
     secret: str
-    """Empty when the webhook was there before."""
+    """The secret; empty when the webhook existed before."""
 
 
 class WebhookPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +130,7 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     """One event on its way to a webhook."""
 
     id: str
-    """The same each time it is sent."""
+    """Id of the delivery, the same for each attempt."""
     webhook_id: str
     kind: str
     subject: str
@@ -138,10 +140,10 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     created_at: datetime
     due_at: datetime | None
-    """When it is tried next; only while it waits."""
+    """Time of the next attempt; only while the delivery waits."""
     last_at: datetime | None
     last_status: int
-    """What the receiver answered last; 0 for no answer."""
+    """HTTP status of the receiver's last answer; 0 for no answer."""
     last_error: str
     settled_at: datetime | None
 
@@ -151,12 +153,12 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryDetails(DeliveryView, frozen=True, kw_only=True):
-    """The same with what is sent."""
+    """A delivery with its content."""
 
     path: str
-    """What is added to the webhook's URL, or to its own."""
+    """Path that is added to the webhook's URL, or to the delivery's own `url`."""
     url: str = ""
-    """Where it goes, of a call-back; to the webhook's URL when empty."""
+    """Receiver of a call-back; the webhook's URL when empty."""
     body: Any
 
     @classmethod
@@ -172,22 +174,22 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResendReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an order to send again."""
+    """The result of a request to send deliveries again."""
 
     resent: int
     unchanged: int
-    """Those that wait already."""
+    """Deliveries that were waiting already."""
     unknown: list[str]
     more: bool = False
-    """Whether there are more that were given up."""
+    """True if more deliveries that were given up are left."""
 
 
 class WebhookTest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a webhook made of a message that was sent to it at once."""
+    """The result of a test message to a webhook."""
 
     delivered: bool
     status: int
-    """What the receiver answered; 0 for no answer."""
+    """HTTP status of the receiver's answer; 0 for no answer."""
     error: str
     elapsed_s: float
 

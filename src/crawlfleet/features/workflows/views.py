@@ -25,60 +25,62 @@ LIVE: Final = frozenset({"running", "cancelling"})
 Document = Annotated[
     msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/WorkflowDocument"})
 ]
-"""Read by the graph's own reader, which names the path of what is wrong."""
+"""Parsed by the workflow reader, which reports the path of each error."""
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class WorkflowRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workflow document to be kept, or only to be looked at."""
+    """A workflow document to store, or only to check."""
 
     document: Document
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to run a workflow that is kept."""
+    """A run of a stored workflow to start."""
 
     parameters: dict[str, Any] = {}
-    """By name, as the document declares them."""
+    """Values by name, as the document declares them."""
     version: Annotated[int, Meta(ge=1, le=2**31)] | None = None
-    """The newest when not set."""
+    """Version of the workflow; the newest when not set."""
     idempotency_key: Key | None = None
-    """The same request: sent again within a week, it gives the same run."""
+    """Key of this request: sent again within a week, it returns the same run."""
     callback_url: str | None = None
-    """Who is told of the run: `:update` is added while it is under way, `:complete` at its end."""
+    """Receiver of call-backs about the run: `:update` is added to the address while it runs,
+    `:complete` at its end."""
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workflow document to be kept and run."""
+    """A workflow document to store and run."""
 
     document: Document
     parameters: dict[str, Any] = {}
-    """By name, as the document declares them."""
+    """Values by name, as the document declares them."""
     idempotency_key: Key | None = None
-    """The same request: sent again within a week, it gives the same run."""
+    """Key of this request: sent again within a week, it returns the same run."""
     callback_url: str | None = None
-    """Who is told of the run: `:update` is added while it is under way, `:complete` at its end."""
+    """Receiver of call-backs about the run: `:update` is added to the address while it runs,
+    `:complete` at its end."""
 
 
 class RerunRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From where a run is done again."""
+    """The steps of a run to repeat."""
 
     steps: tuple[str, ...] = ()
-    """These and all that follow them; when none is named, what failed or was cancelled and all
-    that follows that."""
+    """Names of steps: these and all steps after them run again. When empty, all failed and
+    cancelled steps and all steps after them."""
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow; its document is in one of its versions."""
+    """A workflow; the document is in its versions."""
 
     id: str
     name: str
     project_id: str
     description: str
     latest: int
-    """The number of its newest version."""
+    """Number of the newest version."""
     steps: int
-    """How many its newest version has."""
+    """Number of steps in the newest version."""
     created_at: datetime
     updated_at: datetime
 
@@ -102,7 +104,7 @@ class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A document as it was at one time."""
+    """One version of a workflow document."""
 
     workflow_id: str
     number: int
@@ -140,13 +142,13 @@ class WorkflowProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a document may run."""
+    """The result of checking a document."""
 
     valid: bool
     problems: list[WorkflowProblem]
     steps: int
     order: list[str]
-    """The steps in an order in which each comes after those it waits for."""
+    """All steps, each after the steps that it waits for."""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +156,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    """Of the workflow."""
+    """Name of the workflow."""
     workflow_id: str
     workflow_version: int
     project_id: str
@@ -163,14 +165,14 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     steps: int
     counts: dict[str, int]
-    """How many steps are in which state; not in lists, while it runs."""
+    """Number of steps in each state; not in a list while the run is live."""
     attempt: int
-    """Grows when it is run again."""
+    """Increases each time the run is repeated."""
     cause: str
     error: str
     idempotency_key: str | None
     callback_url: str | None = None
-    """Who is told of it."""
+    """Receiver of call-backs about the run."""
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
@@ -206,31 +208,31 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunStepView(msgspec.Struct, frozen=True, kw_only=True):
-    """How a step of a run stands."""
+    """The state of a step of a run."""
 
     name: str
     status: str
-    """`waiting`, `running`, `held`, `completed`, `failed`, `skipped` or `cancelled`. One that is
-    `held` waits for somebody to accept or reject what its tasks found."""
+    """`waiting`, `running`, `held`, `completed`, `failed`, `skipped` or `cancelled`. A `held` step
+    waits until somebody accepts or rejects the items of its tasks."""
     task_type: str
     depends_on: list[Dependency]
     for_each: bool
-    """Whether it has an instance for each element of a list."""
+    """True if the step runs an instance for each element of a list."""
     optional: bool
     attempt: int
-    """Grows when it is done anew."""
+    """Increases each time the step is repeated."""
     count: int
-    """How many instances were begun."""
+    """Number of instances that were started."""
     done: int | None = None
-    """How many of them completed; `null` where there are too many to look at."""
+    """Number of completed instances; `null` when there are too many to count."""
     undone: int | None = None
-    """How many of them ended otherwise."""
+    """Number of instances that ended without completing; `null` as for `done`."""
     task_id: str | None
-    """Of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all of a run."""
+    """Task of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all tasks of a run."""
     started_at: datetime | None
     ended_at: datetime | None
     reason: str
-    """Why it failed, is held, was skipped or was cancelled."""
+    """Reason why the step failed, is held, was skipped or was cancelled."""
 
     @classmethod
     def of(

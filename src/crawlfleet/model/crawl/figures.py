@@ -1,4 +1,4 @@
-"""A running crawl in numbers: what its executor tells every second or two."""
+"""Figures of a running crawl, which its executor reports every second or two."""
 
 from typing import Annotated, Final
 
@@ -18,74 +18,75 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     host: Annotated[str, Meta(max_length=LONGEST_TEXT)]
     pages: int = 0
-    """Finished with, whatever the outcome."""
+    """Visited URLs, whatever the outcome."""
     waiting: int = 0
     errors: int = 0
     latency_ms: float | None = None
-    """Of an answer, on average."""
+    """Mean time of an answer."""
     delay_s: float | None = None
-    """For how long it was left alone the last time."""
+    """Length of its last pause."""
     rests_until: float | None = None
-    """It is left alone until then."""
+    """End of its present pause."""
     why: Annotated[str, Meta(max_length=LONGEST_TEXT)] = ""
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """How many pages a stretch of time brought; `at` is its end."""
+    """Number of pages in a period; `at` is its end."""
 
     at: float
     pages: int
 
 
 class CrawlFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a crawl has got."""
+    """Progress of a crawl."""
 
     at: float = 0.0
-    """By the node's clock, in seconds since 1970, as are all instants here."""
+    """Time by the node's clock, in seconds since 1970, as are all instants here."""
     is_paused: bool = False
     is_final: bool = False
-    """Whether the crawl is over."""
+    """True if the crawl has ended."""
     pages: int = 0
-    """As was committed over all attempts, as is all here but `rate_per_s`, `hosts` and `rates`."""
+    """Committed pages over all attempts, as are all figures except `rate_per_s`, `hosts` and
+    `rates`."""
     rate_per_s: float = 0.0
-    """Over the last ten seconds or so."""
+    """Pages per second over about the last ten seconds."""
     items: int = 0
-    """In the output."""
+    """Items in the output."""
     bytes: int = 0
-    """That came over the wire."""
+    """Bytes received."""
     requests: int = 0
-    """All that it took: redirects, robots.txt and further tries, too; never fewer than `pages`."""
+    """Requests, including redirects, robots.txt and retries; at least as many as `pages`."""
     retries: int = 0
-    """Visits that ended with the URL being put back, to be visited again."""
+    """Visits after which the URL was queued again."""
     known: int = 0
     """URLs that belong to the crawl: `waiting`, `in_flight` and `done` together."""
     waiting: int = 0
     in_flight: int = 0
     done: int = 0
     failed: int = 0
-    """Those of `done` that gave an error instead of a page."""
+    """URLs of `done` whose visit gave an error instead of a page."""
     rejected: int = 0
-    """Links that do not belong to the crawl, each time that one was met."""
+    """Links that do not belong to the crawl, counted each time one was found."""
     outcomes: Annotated[dict[str, int], Meta(max_length=MOST_CLASSES)] = {}
     depths: Annotated[tuple[int, ...], Meta(max_length=MOST_DEPTHS)] = ()
-    """Known URLs by their distance from a seed."""
+    """Number of known URLs by their distance from a seed."""
     empty_fields: Annotated[dict[str, str], Meta(max_length=MOST_EMPTY_FIELDS)] = {}
-    """Selectors that have caught nothing on many pages, by their fields; in the end, on any."""
+    """Selectors that have matched nothing on many pages, by field; at the end, on any page."""
     hosts: Annotated[tuple[HostReport, ...], Meta(max_length=MOST_HOSTS)] = ()
-    """The most blocked and the slowest first, at most 50."""
+    """Hosts with the most blocked and slowest first, at most 50."""
     rates: Annotated[tuple[Rate, ...], Meta(max_length=MOST_RATES)] = ()
-    """The last minutes, in stretches of ten seconds."""
+    """The last minutes, in periods of ten seconds."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a crawl was done for one of the tasks that share it, over all attempts at that."""
+    """Part of a crawl's figures that belongs to one of its tasks, over all attempts."""
 
     pages: int = 0
     items: int = 0
 
 
 class ToldFigures(CrawlFigures, frozen=True, kw_only=True):
-    """What an execution tells: the figures of the whole crawl, and which part is that of its task.
-    Without the part, the figures are those of its task alone."""
+    """Figures as an execution reports them: of the whole crawl, with the part of its own task.
+    Without `part`, the figures are those of its task alone."""
 
     part: Part | None = None

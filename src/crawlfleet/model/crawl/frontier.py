@@ -1,4 +1,4 @@
-"""What is said between a crawl's engine and its frontier.
+"""Values that a crawl's engine and its frontier exchange.
 
 Tuples where there are many of them: a page has dozens of links. The id of a URL is the signed
 64-bit fingerprint of its canonical form; it is the same in every process and on every backend.
@@ -13,7 +13,7 @@ from crawlfleet.model.crawl.notes import NoteTotals
 from crawlfleet.model.crawl.parameters import Outcome
 
 PART: Final = "#"
-"""Between a host key and the number of one of its parts, in the name of a queue."""
+"""Separator between a host key and the number of a part, in the name of a queue."""
 
 
 class Link(NamedTuple):
@@ -22,11 +22,11 @@ class Link(NamedTuple):
     id: int
     url: str
     host: str
-    """The queue that it waits in: its host key (`https://shop.example`), or a part of that where
-    the crawl splits hosts (`https://shop.example#3`). Of a frontier's methods, `host` is this."""
+    """Queue of the URL: its host key (`https://shop.example`), or a part of it where the crawl
+    splits hosts (`https://shop.example#3`). The methods of a frontier mean this by `host`."""
     priority: int = 0
-    """Higher goes first within a host; equal ones in order of discovery. From -128 to 127; what
-    lies beyond is cut to that."""
+    """Priority within a host, highest first; equal ones in order of discovery. Clipped to -128 to
+    127."""
 
 
 class WaitingUrl(NamedTuple):
@@ -36,29 +36,29 @@ class WaitingUrl(NamedTuple):
     url: str
     depth: int
     attempt: int
-    """1 the first time."""
+    """Number of this visit, from 1."""
     hops: int
-    """Redirects that led here one after another."""
+    """Number of consecutive redirects that led here."""
     validator: str | None = None
-    """What an earlier visit left for a conditional request."""
+    """Validator of an earlier visit for a conditional request."""
 
 
 class HostState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must move with a host when somebody else takes it over. Instants are wall clock."""
+    """State that moves with a host when another worker takes it over. Instants are wall clock."""
 
     next_at: float = 0.0
-    """No request before then."""
+    """Earliest time of the next request."""
     delay_s: float = 0.0
     failures: int = 0
-    """In a row."""
+    """Number of failures in a row."""
     robots: bytes | None = None
-    """The text of robots.txt, cut to the limit; `None` when not fetched yet."""
+    """Text of robots.txt, cut to the limit; `None` when it was not fetched yet."""
     robots_status: int = 0
     robots_until: float = 0.0
     robots_failed_at: float = 0.0
-    """Since when it cannot be had; 0 when it could the last time."""
+    """Time since which robots.txt cannot be fetched; 0 if the last fetch succeeded."""
     cookies: str = ""
-    """As `crawl.fetch.cookies` writes them."""
+    """Cookies as `crawl.fetch.cookies` writes them."""
 
 
 class HostLease(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,33 +66,35 @@ class HostLease(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     token: int
-    """Grows with each lease of the host; a commit with an older one is refused."""
+    """Fencing token: it increases with each lease of the host, and a commit with an older one is
+    refused."""
     urls: Sequence[WaitingUrl]
     state: HostState | None = None
-    """Only with the first portion of a lease."""
+    """State of the host; only with the first portion of a lease."""
 
 
 class Visit(NamedTuple):
-    """A URL that is finished with; the end of its life unless its depth falls later."""
+    """The end of a URL's visit. The URL is not visited again unless it is found at a lower
+    depth."""
 
     id: int
     outcome: Outcome
     status: int
     at: float
     links: Sequence[Link] = ()
-    """All that belong to the crawl, from a page at the greatest depth too: it may have come nearer
-    since it was leased, or come nearer later."""
+    """All links of the page that belong to the crawl, even at the maximum depth: the page may have
+    been found at a lower depth since it was leased, or may be later."""
     redirect: Link | None = None
-    """Where it led; goes on at the same depth, with one hop more."""
+    """Target of a redirect, at the same depth and with one more hop."""
     counts: bool = True
-    """Whether it is a page towards `max_pages`."""
+    """True if the visit counts as a page towards `max_pages`."""
     validator: str | None = None
     note: str = ""
-    """What `explain` should say about it."""
+    """Text for `explain`."""
 
 
 class UrlRetry(NamedTuple):
-    """A URL to be visited again; not before `due`."""
+    """A URL to visit again, at `due` at the earliest."""
 
     id: int
     outcome: Outcome
@@ -103,17 +105,17 @@ class UrlRetry(NamedTuple):
 
 
 class HostCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to the URLs of one lease."""
+    """Results for the URLs of one lease."""
 
     host: str
     token: int
     visits: Sequence[Visit] = ()
     retries: Sequence[UrlRetry] = ()
     returned: Sequence[int] = ()
-    """Ids that were not visited after all: they wait again as if never leased."""
+    """Ids of URLs that were not visited: they wait again as if they had not been leased."""
     state: HostState | None = None
     release: bool = False
-    """The lease ends with this; what was leased and not spoken of waits again."""
+    """End the lease; leased URLs that the commit does not mention wait again."""
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,11 +123,11 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     hosts: Sequence[HostCommit]
     receipts: Mapping[str, Any] = {}
-    """By sink: what it answered to `stage`; replaces that sink's receipt. JSON values."""
+    """Answers of sinks to `stage`, by sink, as JSON values; each replaces the sink's receipt."""
 
 
 class FrontierRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the frontier itself must hold to.
+    """Rules that the frontier enforces.
 
     `max_depth` and `dedup` stay what they were when a crawl goes on in a later life.
     """
@@ -133,54 +135,53 @@ class FrontierRules(msgspec.Struct, frozen=True, kw_only=True):
     max_depth: int | None = None
     max_pages: int | None = None
     max_per_host: int | None = None
-    """URLs of a host that are taken in; further ones are counted and dropped, unless they are
-    seeds."""
+    """Maximum number of URLs of a host; further ones are counted and dropped, except seeds."""
     dedup: str = "exact"
-    """`exact`, or `bloom`: then a URL's depth is the one that it was first met at."""
+    """`exact`, or `bloom`: a URL keeps the depth at which it was first found."""
     dedup_capacity: int = 1_000_000
 
 
 class FrontierCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Where all known URLs are."""
+    """Number of known URLs by state."""
 
     known: int
     waiting: int
-    """Including those whose retry time has not come."""
+    """Waiting URLs, including those whose retry time has not come."""
     leased: int
     done: int
-    """Finished with, whatever the outcome."""
+    """Visited URLs, whatever the outcome."""
     pages: int
-    """Those that count towards `max_pages`."""
+    """URLs that count towards `max_pages`."""
     dropped: int = 0
-    """Links that `max_per_host` kept out, each time that they were met, and URLs that are expected
-    to be lost to a Bloom filter's error."""
+    """Links that `max_per_host` rejected, counted each time, and URLs that a Bloom filter is
+    expected to have lost."""
     outcomes: Mapping[str, int] = {}
     depths: Mapping[int, int] = {}
     totals: NoteTotals | None = None
-    """What the notes among the receipts come to (`model.crawl.notes`), as of the same step; `None`
-    from one that was written before there were any."""
+    """Sum of the notes among the receipts (`model.crawl.notes`), as of the same step; `None` in
+    frontiers that were written before there were notes."""
     next_due: float | None = None
-    """When the first of those comes whose time had not come at the last lease: a retry, or a host
-    by its `next_at`. `None` when nothing waits for its time."""
+    """Earliest time at which a URL becomes available that was not at the last lease: a retry, or a
+    host's `next_at`. `None` when nothing waits for its time."""
 
     @property
     def outstanding(self) -> int:
-        """What is left to do; 0 means that the crawl is finished. It may also be finished with
-        some left, when as many pages are done as `max_pages` allows."""
+        """Return the number of URLs left to visit. At 0 the crawl is finished; it may also be
+        finished earlier, when `max_pages` is reached."""
         return self.waiting + self.leased
 
 
 class Holdings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the hosts that have something to visit are shared among workers."""
+    """Number of hosts with URLs to visit, by worker."""
 
     free: int
-    """Those that nobody has; also where nothing may be asked for yet."""
+    """Hosts that no worker has leased, including hosts whose delay has not passed."""
     lent: Mapping[str, int]
-    """By worker."""
+    """Number of leased hosts by worker."""
 
 
 class HostFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One host in the frontier's books."""
+    """Figures of one host in the frontier."""
 
     host: str
     waiting: int
@@ -189,24 +190,25 @@ class HostFigures(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     next_at: float
     worker: str = ""
-    """Who has leased it."""
+    """Worker that has leased the host."""
 
 
 class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of a frontier, and who has hosts of it."""
+    """Figures of one partition of a frontier, with the workers that lease its hosts."""
 
     number: int
     waiting: int
     leased: int
     done: int
     free: int
-    """Hosts with something to visit that nobody has; also where nothing may be asked for yet."""
+    """Hosts with URLs to visit that no worker has leased, including hosts whose delay has not
+    passed."""
     lent: Mapping[str, int]
-    """Leased hosts, by worker."""
+    """Number of leased hosts by worker."""
 
 
 class UrlRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a frontier knows of one URL."""
+    """A frontier's record of one URL."""
 
     id: int
     url: str
@@ -215,9 +217,9 @@ class UrlRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`waiting`, `leased` or `done`."""
     depth: int
     attempts: int
-    """Visits that have ended."""
+    """Number of visits that have ended."""
     found_on: str | None = None
-    """The URL whose page (or redirect) it was first found on; `None` for a seed."""
+    """URL of the page or redirect where it was first found; `None` for a seed."""
     found_at: float | None = None
     due: float | None = None
     outcome: str | None = None

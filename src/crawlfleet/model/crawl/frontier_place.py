@@ -1,4 +1,4 @@
-"""What the master writes down about a frontier that is on another server."""
+"""The master's record of a frontier that is on another server."""
 
 from enum import StrEnum
 
@@ -8,28 +8,28 @@ from crawlfleet.model.crawl.frontier import FrontierRules
 
 
 class PlaceState(StrEnum):
-    """How far it has got."""
+    """State of a frontier on a server."""
 
     BEGINNING = "beginning"
-    """Nobody has been told of it, so that it can be begun again."""
+    """No worker has received the location yet, so the frontier can be created again."""
     BEGUN = "begun"
     LOST = "lost"
-    """The server has lost it, wholly or in part; it is to be restored under another epoch."""
+    """The server has lost data; the frontier must be restored under another epoch."""
     STORED = "stored"
-    """Nobody works for the crawl any more: the server has nothing of it, the checkpoint all."""
+    """No worker is left: the frontier was removed from the server and is only in the checkpoint."""
 
 
 class FrontierPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """One crawl on a server."""
+    """The frontier of one crawl on a server."""
 
     server: str
-    """Its address without secrets, for people."""
+    """Address of the server without secrets, for people."""
     epoch: str
-    """Made by the master: nobody else ever begins a frontier."""
+    """Epoch of the frontier, made by the master, which alone creates frontiers."""
     state: PlaceState
     rules: FrontierRules
     partitions: int | None = None
-    """How many it was begun with: the checkpoint knows everything by them, so that they stay when
-    it is restored, whatever the setting says by then. `None` before it was begun."""
+    """Number of partitions at creation; `None` before that. The checkpoint depends on it, so a
+    restored frontier keeps it, whatever the present setting is."""
     why: str = ""
-    """How it was lost."""
+    """Reason of the loss."""

@@ -1,9 +1,10 @@
-"""What an execution notes of its part of a crawl, committed with the pages that it speaks of.
+"""Notes of an execution about its part of a crawl, committed with the pages that they describe.
 
-The notes lie among the receipts of a frontier, one for each execution that works, or has worked,
-for the crawl; those of a crawl that is in one process have no execution in their name. Each speaks
-of all that its execution has done, and replaces the one before in the same step as the pages that
-are new in it. So all of them together are what the crawl has come to, whoever was killed.
+The notes are stored among the receipts of a frontier, one for each execution that works, or has
+worked, for the crawl; a crawl in a single process has a note without an execution in its name. Each
+note covers all work of its execution and replaces the previous note in the same step as the pages
+that are new in it. So the sum of all notes is the result of the crawl, even if executions were
+killed.
 """
 
 from collections import Counter
@@ -13,51 +14,51 @@ from typing import Any, Final
 import msgspec
 
 NOTES: Final = "*crawl"
-"""How the names of notes begin; no sink has such a name."""
+"""Prefix of the names of notes; no sink has such a name."""
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What it took to fetch pages, as far as it was committed with them."""
+    """Cost of the fetched pages, as far as it was committed with them."""
 
     requests: int = 0
-    """All that were answered or came to nothing: of pages, redirects, robots.txt, and again."""
+    """Requests for pages, redirects, robots.txt and retries, answered or not."""
     bytes: int = 0
-    """That came over the wire."""
+    """Bytes received."""
     retries: int = 0
-    """Visits that ended with the URL being put back, to be visited again."""
+    """Visits after which the URL was queued again."""
     rejected: dict[str, int] = {}
-    """Links that do not belong to the crawl, by rule, each time that one was met."""
+    """Links that do not belong to the crawl, by rule, counted each time one was found."""
 
 
 class ExecutionNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of all lives of an execution, and in no table of the frontier."""
+    """Figures over all attempts of an execution that no table of the frontier has."""
 
     items: int = 0
-    """Of this round, as are `pages`, `urls` and `spent`."""
+    """Items of this round, as are `pages`, `urls` and `spent`."""
     pages: int = 0
-    """Those that count towards `max_pages`."""
+    """Pages that count towards `max_pages`."""
     urls: int = 0
-    """Finished with."""
+    """Visited URLs."""
     failed: int = 0
-    """Those of them that gave an error instead of a page."""
+    """Visited URLs that gave an error instead of a page."""
     read: int = 0
-    """Pages in which items were looked for, in this round."""
+    """Pages of this round in which items were looked for."""
     empty: tuple[str, ...] | None = None
-    """The fields that no item has had a value for; `None` before anything was read."""
+    """Fields that had no value in any item; `None` before any page was read."""
     widened: tuple[str, ...] = ()
     round: int = 1
     task_id: str = ""
-    """Whose execution noted this, where several work for a crawl."""
+    """Task of the execution, where several tasks share a crawl."""
     spent: Spent | None = None
-    """`None` where it was not noted, as earlier versions do not."""
+    """Cost; `None` in notes of earlier versions."""
 
 
 class NoteTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What the notes of all executions of a crawl come to."""
+    """Sum of the notes of all executions of a crawl."""
 
     items: int = 0
     spent: Spent | None = None
-    """`None` when one of them did not note it."""
+    """Cost; `None` when one of the executions did not note it."""
 
 
 def notes_in(receipts: Mapping[str, Any]) -> dict[str, ExecutionNotes]:
@@ -74,13 +75,13 @@ def notes_in(receipts: Mapping[str, Any]) -> dict[str, ExecutionNotes]:
 
 
 def totals_of(notes: Iterable[ExecutionNotes], round: int) -> NoteTotals:
-    """What was done in a round by all together."""
+    """Return the sum of the notes of one round."""
     noted = [each for each in notes if each.round == round]
     return NoteTotals(items=sum(each.items for each in noted), spent=spent_by(noted))
 
 
 def spent_by(notes: Iterable[ExecutionNotes]) -> Spent | None:
-    """What those have spent together; `None` when one that has visited something did not note
+    """Return the sum of the costs; `None` when an execution that has visited a URL did not note
     it."""
     told = [each.spent for each in notes if each.spent is not None or each.urls]
     spent = Spent()

@@ -1,4 +1,4 @@
-"""What the fleet's politeness ledger remembers of a key. Times are those of its keeper's clock."""
+"""State of one key in the fleet's politeness ledger. Times are of the ledger's own clock."""
 
 import math
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 import msgspec
 
 USER_S: Final = 15.0
-"""Who has not asked for so long counts no longer, with the delay that it wanted."""
+"""Time after which a user that has not asked again is dropped, with its delay."""
 
 
 class User(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Who asked for a key lately."""
+    """A crawl that asked for a key recently."""
 
     name: str
     asked_at: float
@@ -30,13 +30,14 @@ class LedgerHold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     until: float
     permits: int
     lingers_until: float
-    """Its requests have ended by then, whatever happened to it."""
+    """Time by which its requests have ended, whatever happened."""
     is_returned: bool = False
-    """Whether the last start is known, and counted."""
+    """True if its last start is known and counted: the window was returned or has ended."""
 
 
 class LedgerTurn(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Who waits for a key and for the sake of which host, since when, and when it asked last.
+    """A waiting request for a key: its user and host, when it began to wait, and when it asked
+    last.
 
     The order is the same for all keys of a want, so that the first of all who wait goes on.
     """
@@ -48,15 +49,15 @@ class LedgerTurn(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """All that the ledger knows of a key."""
+    """The ledger's state of one key."""
 
     users: tuple[User, ...] = ()
     holds: tuple[LedgerHold, ...] = ()
     queue: tuple[LedgerTurn, ...] = ()
     next_at: float = 0.0
-    """No request may start before then, by those that have."""
+    """Earliest start of the next request, according to the holders of windows."""
     last_at: float = -math.inf
-    """When the last one started, as far as that is known."""
+    """Start of the last request, as far as it is known."""
     paused_until: float = 0.0
     pause: str = ""
 

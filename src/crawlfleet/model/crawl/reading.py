@@ -1,4 +1,4 @@
-"""What reading a page gives: its items, its links, and what it asks of crawlers.
+"""The result of reading a page: its items, its links, and its directives for crawlers.
 
 A process that reads large pages sends these to the process of the crawl. They are not compiled: of
 the named tuples in a compiled module msgspec cannot see the types of the fields.
@@ -13,7 +13,7 @@ from crawlfleet.model.crawl.parameters import Outcome
 
 
 class Directives(NamedTuple):
-    """What a page asks of crawlers."""
+    """Directives of a page for crawlers."""
 
     noindex: bool = False
     nofollow: bool = False
@@ -26,7 +26,7 @@ FREE: Final = Directives()
 
 
 class LinkKind(StrEnum):
-    """What makes a link."""
+    """The kind of element that contains a link."""
 
     ANCHOR = "anchor"
     FRAME = "frame"
@@ -35,7 +35,7 @@ class LinkKind(StrEnum):
     NEXT = "next"
     PREV = "prev"
     ALTERNATE = "alternate"
-    """The same page in another language."""
+    """A link to the same page in another language."""
     FEED = "feed"
     SITEMAP = "sitemap"
     LISTED = "listed"
@@ -43,26 +43,27 @@ class LinkKind(StrEnum):
 
 
 class LinkTraits(NamedTuple):
-    """What a page says about one of its links."""
+    """Attributes of a link on a page."""
 
     kind: LinkKind = LinkKind.ANCHOR
     nofollow: bool = False
-    """Set by `rel`: nofollow, ugc or sponsored. What the whole page asks for is in `robots`."""
+    """True if `rel` has nofollow, ugc or sponsored. Directives of the whole page are in
+    `robots`."""
 
 
 class Reading(NamedTuple):
-    """All that is known of a page once it was read."""
+    """The result of reading a page."""
 
     base: str
-    """The URL that relative links start from."""
+    """Base URL of relative links."""
     items: Sequence[Item] = ()
     links: Mapping[str, LinkTraits] = {}
-    """The links by their spelling on the page."""
+    """Links by their spelling on the page."""
     is_listing: bool = False
-    """Whether the page is a sitemap or a feed."""
+    """True if the page is a sitemap or a feed."""
     robots: Directives = FREE
-    """What the page and its headers ask for."""
+    """Directives of the page and its headers."""
     outcome: Outcome = Outcome.OK
-    """`soft_404` and `blocked` are guesses, and only made where no item was found."""
+    """Outcome; `soft_404` and `blocked` are guesses, and only made if no item was found."""
     note: str = ""
-    """Why the outcome is not `ok`, or what is remarkable about the page."""
+    """Reason of an outcome other than `ok`, or a remark about the page."""

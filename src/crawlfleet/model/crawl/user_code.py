@@ -1,4 +1,4 @@
-"""What tasks say that run code which people handed over."""
+"""Parameters of tasks that run user code: Scrapy spiders and commands."""
 
 from typing import Annotated, Any
 
@@ -21,17 +21,20 @@ class ScrapyParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     settings_module: Annotated[str, Meta(max_length=200, examples=["quotes.settings"])] = ""
     """The module of the project's settings, where the bundle has no `scrapy.cfg`."""
     distributed: bool = False
-    """Whether its requests wait at the master, so that the crawl goes on where it was when its
-    worker dies, and for the fleet's ledger; else it begins anew, and sees to its own politeness."""
+    """Keep the queue of requests at the master, so that the crawl continues when its worker dies
+    and the fleet's politeness ledger applies. Otherwise an attempt starts from the beginning, and
+    politeness is up to the spider."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
-    """So many at once, each a task of its own; with more than one it is `distributed`."""
+    """Number of workers that share the crawl, each a task of its own; more than one implies
+    `distributed`."""
     split_hosts: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    """Into how many parts the requests of each host are split, so that several workers can ask it
-    at once, within its limits; without it a host is asked by one worker at a time."""
+    """Maximum number of parts that the requests of each host are split into, so that several
+    workers can request from it at once, within its limits; when not set, one worker at a time
+    requests from a host."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether its requests wait at the master."""
+        """Return whether the master keeps the queue of requests."""
         return self.distributed or self.workers > 1
 
 
@@ -44,4 +47,4 @@ class CommandParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ]
     """The program and its arguments."""
     environment: dict[VariableName, Text] = {}
-    """Variables beside the few that every command gets."""
+    """Environment variables, in addition to the few that every command gets."""

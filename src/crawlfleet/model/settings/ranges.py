@@ -1,4 +1,4 @@
-"""Numbers that settings may be."""
+"""Types of numbers in settings."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What becomes of tasks that do not succeed, and when a site is taken for down."""
+"""Settings for retries, lost tasks and circuit breakers."""
 
 from typing import Annotated
 

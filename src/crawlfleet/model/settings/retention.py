@@ -1,4 +1,4 @@
-"""How long things are kept."""
+"""Settings for how long the master keeps data."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from crawlfleet.model.settings.ranges import Count, Days
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long finished work is kept, in days; zero keeps it for ever."""
+    """Retention of finished work, in days; zero keeps it for ever."""
 
     tasks_days: Annotated[
         Days, Meta(description="How long a finished task is kept; 0 for ever.")

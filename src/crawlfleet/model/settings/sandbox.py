@@ -1,4 +1,4 @@
-"""How a node keeps foreign code apart from itself."""
+"""Settings for the isolation of foreign code on a node."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What a crawl on a node and the master that keeps its frontier say to each other.
+"""Messages between a crawl on a node and the master that keeps its frontier.
 
 Several asks travel together, in msgpack, packed by zstd. All may be said again when the answer got
 lost: a lease and a step carry a number that grows, and the master remembers the last of each. A
@@ -13,21 +13,22 @@ import msgspec
 from crawlfleet.model.crawl.frontier import Commit, FrontierCounts, Link
 
 MOST_ASKED_BYTES: Final = 64_000_000
-"""Of what is asked or answered at once, unpacked."""
+"""Maximum size of a request or reply, uncompressed."""
 STEP: Final = "*step@"
-"""What the master keeps among the receipts: the number of an execution's last step."""
+"""Prefix of receipts in which the master keeps the number of an execution's last step."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, tag_field="ask", tag=str.lower):
-    """One call of a frontier. `worker` is a name within the execution that asks."""
+    """One call of a frontier. `worker` is a name within the calling execution."""
 
 
 class Open(Ask, frozen=True, kw_only=True):
-    """Answered by the receipts, by sink."""
+    """Open the frontier; the answer has the receipts by sink."""
 
 
 class Add(Ask, frozen=True, kw_only=True):
-    """Answered by how many were new; after a restart of the master perhaps by fewer."""
+    """Add seeds; the answer is the number of new ones, after a restart of the master perhaps
+    fewer."""
 
     number: int
     seeds: Sequence[Link]
@@ -66,23 +67,24 @@ class Record(Ask, frozen=True, kw_only=True):
 
 
 class Reclaim(Ask, frozen=True, kw_only=True):
-    """A master that was away has forgotten who had what: have it again, host by host. Answered by
-    the new token of each host of which all is there to be had."""
+    """Reclaim leases after a restart of the master, host by host; the answer has the new token of
+    each host that could be leased again completely."""
 
     worker: str
     hosts: Mapping[str, Sequence[int]]
 
 
 class Discard(Ask, frozen=True, kw_only=True):
-    """Nothing came of the crawl: whoever works for it next begins anew."""
+    """Discard the crawl's progress: the next execution starts from the beginning."""
 
 
 class Place(Ask, frozen=True, kw_only=True):
-    """Where is the frontier? Asked before all else, and alone; answered by `FrontierLocation`."""
+    """Ask for the location of the frontier; sent first and alone. The answer is a
+    `FrontierLocation`."""
 
 
 class Lost(Ask, frozen=True, kw_only=True):
-    """The frontier that this execution was sent to has lost what it knew. Said alone."""
+    """Report that the frontier at the given location has lost data; sent alone."""
 
     epoch: str
     why: str
@@ -94,18 +96,19 @@ AnyAsk = (
 
 
 class FrontierLocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the frontier of a crawl is: with the master that tells this, unless it says more."""
+    """Location of a crawl's frontier: the master that answers, unless `url` is set."""
 
     url: str = ""
-    """Of the server that has it. It may hold a password, and is for the crawl alone."""
+    """Address of the server with the frontier. It may contain a password and is only for the
+    crawl."""
     crawl: str = ""
-    """The name of the crawl there."""
+    """Name of the crawl on that server."""
     epoch: str = ""
-    """Which beginning of it counts."""
+    """Valid epoch of the frontier there."""
     wait: str = ""
-    """Why to ask again in a while."""
+    """Reason to ask again after a while."""
     refusal: str = ""
-    """Why it cannot be had, and what to do."""
+    """Reason why the frontier cannot be used, and what to do."""
 
     def __repr__(self) -> str:
         return (
@@ -114,23 +117,25 @@ class FrontierLocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class FrontierRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is asked at once, to be done in order."""
+    """Calls to carry out in order."""
 
     asks: Sequence[AnyAsk] = ()
     life: int = 0
-    """The life of the frontier in which the leases of the one who asks were given; 0 when there
-    are none. In another one nothing is done, and they have to be reclaimed first."""
+    """Life of the frontier in which the caller's leases were given; 0 when it has none. In another
+    life no call is carried out, and the leases have to be reclaimed first."""
 
 
 class FrontierReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers."""
+    """Answers to the calls of a request."""
 
     life: int
     counts: FrontierCounts
-    """After all that was done."""
+    """Counts after all calls."""
     step: int = 0
-    """The number of the last step of the execution that counts."""
+    """Number of the execution's last committed step."""
     surplus: int = 0
-    """So many hosts the execution should give back: others have less than their share."""
+    """Number of hosts that the execution should give back, because others have less than their
+    share."""
     answers: Sequence[msgspec.Raw] | None = None
-    """`None` when nothing was done, since the frontier is in another life."""
+    """Answers by call; `None` when no call was carried out, since the frontier is in another
+    life."""

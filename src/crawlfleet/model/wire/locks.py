@@ -1,4 +1,4 @@
-"""A lock as it is held, and what an execution says about one to the master."""
+"""Locks: a held lock, and requests of executions to the master."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -11,24 +11,24 @@ MOST_NAME_CHARS: Final = 200
 
 
 class LockHold(msgspec.Struct, frozen=True, kw_only=True):
-    """The right to a name, for a while."""
+    """A lock that is held for a limited time."""
 
     name: str
     holder: str
     token: int
-    """Higher than that of any hold of this name before: whoever guards something by this lock
-    refuses a token that is lower than the highest it has seen."""
+    """Fencing token, higher than that of any earlier hold of this name. Code that is protected by
+    the lock must refuse a token that is lower than the highest it has seen."""
     lease_s: float
-    """For how long from when it was asked for; a renewal begins it anew."""
+    """Length of the lease in seconds from the request; a renewal starts it again."""
 
 
 class LockOccupied(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody else has it."""
+    """The answer when another holder has the lock."""
 
     holder: str
     token: int
     free_in_s: float
-    """After so long it is free, unless it is renewed."""
+    """Seconds until the lock is free, unless it is renewed."""
 
 
 class LockVerb(StrEnum):
@@ -38,23 +38,23 @@ class LockVerb(StrEnum):
 
 
 class LockRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an execution wants of a lock; may be said again when no answer came."""
+    """An execution's request for a lock; it may be sent again when no answer came."""
 
     verb: LockVerb
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARS)]
     number: int
-    """Which of its holds; an execution numbers them as it takes them."""
+    """Number of the hold; an execution numbers its holds in order."""
     lease_s: Annotated[float, msgspec.Meta(ge=SHORTEST_LEASE_S, le=LONGEST_LEASE_S)] = 30.0
     token: int = 0
-    """Of the hold to renew or release."""
+    """Token of the hold to renew or release."""
 
 
 class LockReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of it."""
+    """The result of a lock request."""
 
     done: bool
-    """Whether it is held (`take`, `renew`), or was until now (`release`)."""
+    """True if the lock is held (`take`, `renew`), or was held until now (`release`)."""
     token: int = 0
     holder: str = ""
-    """Who has it, where that is somebody else."""
+    """Present holder, where it is another one."""
     free_in_s: float = 0.0

@@ -17,40 +17,41 @@ from crawlfleet.model.resources import NOTHING, Resources, Usage
 from crawlfleet.model.task import JSON_NULL, TaskError
 
 PROTOCOL: Final = 1
-"""The version of the node protocol. A master registers only nodes that speak the same one."""
+"""Version of the node protocol. A master registers only nodes with the same version."""
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node introduces itself; with `node_id` and its own token it comes back as the same node."""
+    """A node's request to register; with `node_id` and its own token it registers as the same
+    node."""
 
     name: str
     """1 to 255 printable characters."""
     description: str = ""
-    """For people."""
+    """Description for people."""
     ip_address: str = ""
-    """For people, and where the health endpoint is."""
+    """Address for people, and of the health endpoint."""
     port: int = 0
     """The port of the health endpoint."""
     node_type: str = "standard"
     region: str | None = None
     cluster_id: str = DEFAULT_CLUSTER
     labels: dict[str, str] = {}
-    """Texts by name."""
+    """Labels: texts by name."""
     capabilities: dict[str, Any] = {}
-    """Flags, levels, texts or lists of texts by name."""
+    """Capabilities: flags, levels, texts or lists of texts by name."""
     resources: dict[str, float] = {}
     """Capacity: `cpu` (or `cpu_cores`), `memory_mb`, `gpu`, `network_bandwidth_mbps` (or
-    `bandwidth_mbps`), `slots`; 4 slots when it names none."""
+    `bandwidth_mbps`), `slots`; 4 slots when not given."""
     task_types: tuple[str, ...] = ()
-    """The types that the node has executors for; any when empty."""
+    """Task types that the node has executors for; any when empty."""
     node_id: str | None = None
     """The id of a node that returns."""
     protocol: int = PROTOCOL
     """The version of the node protocol that the node speaks."""
     probe: bool = False
-    """Whether the master may ask `http://ip_address:port/healthz` how the node is; then
-    `ip_address` is an IP address."""
+    """True if the master may probe `http://ip_address:port/healthz`; `ip_address` must then be an
+    IP address."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,9 +62,9 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session_timeout_s: float
     heartbeat_interval_s: float
     node_token: str | None = None
-    """Shown once, when the node is new."""
+    """The node's token, shown once, when the node is new."""
     terms: NodeTerms | None = None
-    """The settings of its cluster to begin with."""
+    """Settings of its cluster."""
     protocol: int = PROTOCOL
     """The version of the node protocol that the master speaks."""
 
@@ -73,25 +74,25 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     load: float = 0.0
     active_tasks: tuple[str, ...] = ()
     session_id: str | None = None
-    """The session to renew; the newest of the node when it does not say."""
+    """Session to renew; the newest of the node when not set."""
     configuration_version: int | None = None
     """The version of its cluster's configuration that the node runs."""
     session_timeout_s: float | None = None
-    """After how much silence it stops by itself; as it was told last."""
+    """Seconds of silence after which the node stops its work by itself, as last received."""
     number: int | None = None
-    """Grows from one heartbeat of a session to the next: a late copy of an earlier one, which may
-    speak of another time-out, renews nothing."""
+    """Number that increases with each heartbeat of a session: a late copy of an earlier one, which
+    may have another timeout, renews nothing."""
     sent_at: float | None = None
-    """What the node's clock said when it sent this, in seconds since 1970."""
+    """Time of the node's clock at sending, in seconds since 1970."""
     environments: (
         Annotated[tuple[Digest, ...], msgspec.Meta(max_length=MOST_TOLD)] | msgspec.UnsetType
     ) = msgspec.UNSET
-    """The digests of the bundles whose environments the node has, when they have changed or were
-    not told for a while; all of them, each time."""
+    """Digests of all bundles whose environments the node has; sent after a change and from time to
+    time."""
 
 
 class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Stop this execution and say so, even if it was never heard of."""
+    """An order to stop this execution and report it, even if the node does not know it."""
 
     execution_id: str
     task_id: str
@@ -103,14 +104,16 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     timestamp: float
     status: str
     session_lost: bool = False
-    """The session has ended: stop all executors and register again."""
+    """The session has ended: the node must stop all executors and register again."""
     lost_tasks: tuple[str, ...] = ()
-    """Tasks among those listed that the node no longer owns."""
+    """Tasks of `active_tasks` that the node does not own any more."""
     stop: tuple[StopOrder, ...] = ()
     terms: NodeTerms | None = None
-    """New settings of its cluster: apply them, and name their version in the next heartbeat."""
+    """New settings of its cluster: the node applies them and reports their version with its next
+    heartbeat."""
     renew_token: bool = False
-    """Fetch a new token with `:renew-token`, keep it, and use it from then on."""
+    """True if the node must fetch a new token with `:renew-token`, store it, and use it from then
+    on."""
 
 
 class NodeToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,24 +122,24 @@ class NodeToken(msgspec.Struct, frozen=True, kw_only=True):
     node_id: str
     node_token: str
     old_valid_until: float
-    """The token before is good until then, or until the new one is used."""
+    """Time until which the previous token is valid, unless the new one is used earlier."""
 
 
 class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Long poll for work. What is assigned to the session and not in `held` is (re)delivered."""
+    """A long poll for work. Assignments of the session that are not in `held` are sent (again)."""
 
     session_id: str
     held: tuple[str, ...] = ()
     wait_s: float = 0.0
     backlog: int = 0
-    """How many executions beyond its slots may lie ready at the node."""
+    """Maximum number of executions that may wait at the node in addition to its slots."""
     keeps_connection: bool = False
-    """Whether the node polls all the time, and has a connection to the master for as long as its
-    process lives: once it has none, it is taken for dead."""
+    """True if the node polls all the time, so that it has a connection while its process lives;
+    without one, the master considers it dead."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The right and the duty to attempt a task, under its fencing token."""
+    """An assignment of a task to a node, under a fencing token."""
 
     execution_id: str
     task_id: str
@@ -147,17 +150,17 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     allocation: Resources = NOTHING
     attempt: int = 1
     parent_id: str | None = None
-    """The task that it is a part of."""
+    """Task that this task is a shard of."""
     isolation: Level | None = None
-    """The lowest level of isolation that it may run in; as the node sees fit when not set."""
+    """Minimum isolation; the node decides when not set."""
     bundle: BundleRef | None = None
-    """The code that it runs, which the node fetches with `:bundle` where it does not have it."""
+    """Code that the task runs; the node fetches it with `:bundle` if it does not have it."""
     secrets: tuple[str, ...] = ()
-    """The names of those that it is given; the node fetches their values with `:secrets`."""
+    """Names of the secrets that the task gets; the node fetches their values with `:secrets`."""
 
 
 class ExecutionOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a running execution is told or asked; its answer comes with a note.
+    """An order to a running execution; its answer comes with a note.
 
     May come again until it is answered: a number is obeyed once.
     """
@@ -169,12 +172,12 @@ class ExecutionOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class OrderAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an execution answered to an order."""
+    """An execution's answer to an order."""
 
     number: int
     data: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
     error: str = ""
-    """Why it did not obey."""
+    """Reason why the execution did not carry out the order."""
 
 
 class LeaseReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -184,8 +187,8 @@ class LeaseReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draining: bool = False
     session_lost: bool = False
     warm: tuple[BundleRef, ...] = ()
-    """Make the environments of these bundles ready, when there is time; what cannot be made is
-    nobody's loss. Each is said once."""
+    """Bundles whose environments the node should prepare when it has time; failures do no harm.
+    Each bundle is sent once."""
 
 
 class ReportKind(StrEnum):
@@ -193,13 +196,13 @@ class ReportKind(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     STOPPED = "stopped"
-    """The executor was stopped as ordered; it holds nothing any more."""
+    """The executor was stopped as ordered and holds no resources any more."""
     RELEASED = "released"
-    """Given back without being started."""
+    """The assignment was given back without being started."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What became of an execution; may be sent again until it is answered."""
+    """The result of an execution; it may be sent again until it is answered."""
 
     execution_id: str
     task_id: str
@@ -208,11 +211,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     at: float
     # By a factory, where a plain value would do: no schema can be made of a raw one.
     data: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
-    """What was found, for `succeeded`: any JSON of at most 1 MB."""
+    """Result for `succeeded`: any JSON of at most 1 MB."""
     error: TaskError | None = None
     metrics: dict[str, float] = {}
     ran_s: float | None = None
-    """For how long it ran, when its start was not reported before its end."""
+    """Duration of the execution, when its start was not reported before its end."""
 
 
 class ReportBatch(
@@ -221,17 +224,18 @@ class ReportBatch(
     session_id: str
     reports: tuple[Report, ...]
     knows_later: bool = False
-    """Whether the node understands the answer `later`. One that does not gets no answer to its
-    batch (503) while something in it has to be said again."""
+    """True if the node understands the answer `later`. Other nodes get no answer to the whole batch
+    (503) while a report in it has to be sent again."""
 
 
 class ReportOutcome(StrEnum):
     RECORDED = "recorded"
-    """Durable now, or known and nothing new: forget it."""
+    """The report is durable, or was known already: the node may forget it."""
     STALE = "stale"
-    """The execution is over, or another owns the task: stop the executor and forget it."""
+    """The execution is over, or another node owns the task: the node must stop the executor and
+    forget the report."""
     LATER = "later"
-    """What was found is still being measured: say it again in a second or so."""
+    """The items are still being measured: the node must send the report again in about a second."""
 
 
 class ReportReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,36 +243,37 @@ class ReportReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Note(LogPart, frozen=True, kw_only=True, omit_defaults=True):
-    """What an execution said since the last note: lines, and how far it has got."""
+    """New lines and progress of an execution since its last note."""
 
     progress: Progress | None = None
     figures: dict[str, Any] | None = None
-    """Of a crawl: the newest, as `CrawlFigures`; what cannot be read is passed over."""
+    """Newest figures of a crawl, as `CrawlFigures`; unreadable figures are ignored."""
     answers: tuple[OrderAnswer, ...] = ()
 
 
 class NoteBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Notes of several executions; best effort, and only sent when there is something to say."""
+    """Notes of several executions; best effort, and only sent when there are any."""
 
     session_id: str
     notes: tuple[Note, ...]
 
 
 class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything else is durable now."""
+    """The answer to a batch of notes: all notes except those of `stale` executions are durable."""
 
     stale: tuple[str, ...] = ()
-    """Executions whose lines are not taken (any more): say nothing more about them."""
+    """Executions whose lines are not stored (any more): the node must send no more of them."""
 
 
 class DrainOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node takes nothing new and leaves when it is empty."""
+    """An order to drain a node: it takes no new work and leaves when its work is done."""
 
     deadline_s: Annotated[float, msgspec.Meta(ge=0, le=2_592_000)] | None = None
-    """What still runs then is stopped, and goes back to the queue; `null` waits for all of it."""
+    """Seconds after which running work is stopped and returned to the queue; `null` waits for all
+    of it."""
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node leaves, or is made to; a session that is not the present one ends nothing."""
+    """A node leaves or is removed; if `session_id` is not its present session, nothing happens."""
 
     session_id: str | None = None

@@ -16,20 +16,21 @@ import msgspec
 from msgspec import Meta
 
 Stream = Literal["items", "pages"]
-"""`items`: lines of JSON, each a kind and the fields of an item. `pages`: a WARC file."""
+"""Kind of output. `items`: lines of JSON with the kind and fields of an item each; `pages`: a WARC
+file."""
 SINKS: Final[Mapping[str, Stream]] = MappingProxyType(
     {"fleet:items": "items", "fleet:pages": "pages"}
 )
-"""The streams as places of sinks, and as the names of their receipts."""
+"""Streams by the URL of their sink, which is also the name of their receipt."""
 MAX_SEGMENT_BYTES: Final = 1_000_000
-"""Of the data of one segment, packed."""
+"""Maximum size of a segment's data, compressed."""
 MAX_UNPACKED_BYTES: Final = 16_000_000
-"""Of the same data, unpacked."""
+"""Maximum size of a segment's data, uncompressed."""
 MAX_COLUMNS: Final = 2_000
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """The segments of one attempt, as far as they are committed."""
+    """Committed segments of one attempt."""
 
     execution_id: str
     last: int
@@ -37,55 +38,57 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a frontier commits of a stream: which runs count, and how far; the last one may still
-    grow."""
+    """Receipt of a stream in a frontier's commit: the runs that count, each with its last segment;
+    the last run may still grow."""
 
     runs: tuple[Run, ...] = ()
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One immutable piece of output."""
+    """One immutable segment of output."""
 
     sequence: Annotated[int, Meta(ge=1)]
     first: Annotated[int, Meta(ge=1)]
-    """The number of the first segment of the same step."""
+    """Number of the first segment of the same step."""
     counted: Annotated[int, Meta(ge=0)] = 0
-    """All through this number are committed. What lies between it and `first` was taken back."""
+    """Number of the last committed segment at staging. Segments between it and `first` were
+    discarded."""
     items: Annotated[int, Meta(ge=0)] = 0
-    """How many end in this segment."""
+    """Number of items that end in this segment."""
     is_part: bool = False
-    """Whether its last line goes on in the next segment."""
+    """True if the last line continues in the next segment."""
     earlier: tuple[Run, ...] = ()
-    """Only of the first one: the runs of earlier attempts that this one goes on from. Of a run that
-    is `shared`, what the first and the last segment know of other runs."""
+    """Runs of earlier attempts that this run continues; only in the first segment. In a `shared`
+    run, the first and the last segment have the known state of other runs."""
     columns: Annotated[tuple[str, ...], Meta(max_length=MAX_COLUMNS)] = ()
-    """Only of the first one: every field that an item can have, in order."""
+    """All fields that an item can have, in order; only in the first segment."""
     kinds: bool = False
-    """Only of the first one: whether the crawl has items of several kinds."""
+    """True if the crawl has items of several kinds; only in the first segment."""
     shared: bool = False
-    """Only of the first one: whether other runs of the crawl count beside this one."""
+    """True if other runs of the crawl count beside this one; only in the first segment."""
 
 
 class SegmentUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request to the service `output`: take over a segment, whose data is packed by zlib."""
+    """A request to the service `output` to store a segment; its data is compressed with zlib."""
 
     segment: Segment
     stream: Stream = "items"
 
 
 class SegmentReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The master has the segment durably, unless the response has a refusal."""
+    """The answer to an upload: the master has stored the segment durably, unless the response has a
+    refusal."""
 
     is_ended: bool = False
-    """With a refusal: whether others ended this run and settled which of its output counts. The
-    execution did nothing wrong; it ends, and the next attempt goes on."""
+    """True, with a refusal, if another caller ended this run and settled the output that counts.
+    The execution did nothing wrong; it ends, and the next attempt continues."""
 
 
 class OutputSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader finds of a crawl's output."""
+    """Summary of a crawl's output for readers."""
 
     items: int
     bytes: int
-    """Packed."""
+    """Size as stored, compressed."""
     columns: tuple[str, ...] = ()
     kinds: bool = False

@@ -1,4 +1,4 @@
-"""What crawls and the fleet's politeness ledger say to each other.
+"""Messages between crawls and the fleet's politeness ledger.
 
 A key is a host, a registered domain or an IP address. All times are spans from when the message
 was written: the two sides need no common clock.
@@ -14,20 +14,20 @@ ADDRESS: Final = "address:"
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """How a crawl would treat a key, were it alone."""
+    """Politeness of one crawl for a key, without regard to other crawls."""
 
     key: str
     delay_s: float
-    """Between the starts of two requests."""
+    """Seconds between the starts of two requests."""
     concurrency: int
-    """Requests at once."""
+    """Maximum number of requests at once."""
     most: int = 0
-    """Of these, so many are of use to the one who asks: others of its crawl make the rest. 0 is all
-    of them."""
+    """Maximum part of `concurrency` that this engine uses; other workers of the same crawl use the
+    rest. 0 for no own limit."""
 
 
 class WindowRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Requests wait for all of these keys at once."""
+    """A request for windows of all these keys at once."""
 
     host: str
     keys: tuple[Terms, ...]
@@ -35,17 +35,17 @@ class WindowRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A key is needed no longer, or its window is over."""
+    """The return of a key that is not needed any more, or whose window is over."""
 
     key: str
     started_ago_s: float | None = None
-    """When the last request went out; `None` when none did."""
+    """Seconds since the start of the last request; `None` when there was none."""
     in_flight: int = 0
-    """Requests that have not ended; say it again when they have."""
+    """Number of running requests; the engine sends the return again when they have ended."""
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """A host asked to be left alone, or cannot be reached."""
+    """A pause that a host asked for, or of a host that cannot be reached."""
 
     key: str
     for_s: float
@@ -53,61 +53,61 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LedgerRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that an engine has to say; returns and pauses count before wants."""
+    """All messages of an engine at once; returns and pauses are handled before wants."""
 
     wants: tuple[WindowRequest, ...] = ()
     returns: tuple[Return, ...] = ()
     pauses: tuple[Pause, ...] = ()
     longest_s: float = 60.0
-    """For how long one request of this engine may be under way."""
+    """Maximum duration of one request of this engine."""
     engine: str = ""
-    """Which one of an execution that has several."""
+    """Name of the engine within an execution that has several."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests to a key may start from then until then, and so many may be under way."""
+    """A time in which requests to a key may start, with a maximum number at once."""
 
     key: str
     start_in_s: float
-    """Counted from when the answer came."""
+    """Seconds from the arrival of the answer to the start of the window."""
     end_in_s: float
-    """Counted from when it was asked for."""
+    """Seconds from the sending of the request to the end of the window."""
     delay_s: float
-    """Between two starts: what the most careful of those who visit it asks for."""
+    """Seconds between two starts: the longest delay of all crawls that visit the key."""
     permits: int
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Not now."""
+    """A refusal for now."""
 
     host: str
     key: str
-    """What stands in the way."""
+    """Key that is busy or paused."""
     again_in_s: float
     why: str
     is_pause: bool = False
-    """Whether the host is left alone by everybody until then."""
+    """True if the host is paused for all crawls until then."""
 
 
 class LedgerReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer."""
+    """Windows and refusals for an engine."""
 
     windows: tuple[Window, ...] = ()
     refusals: tuple[Refused, ...] = ()
 
 
 class KeyUse(msgspec.Struct, frozen=True, kw_only=True):
-    """Who uses a key and what it waits for, for people."""
+    """Users and state of a key, for people."""
 
     key: str
     delay_s: float = 0.0
     concurrency: int = 1
     used_by: tuple[str, ...] = ()
-    """Executions that may send requests now, or have some under way."""
+    """Executions that may send requests now, or have some running."""
     waiting: tuple[str, ...] = ()
-    """Executions that wait for their turn, in its order."""
+    """Executions that wait for their turn, in order."""
     next_in_s: float = 0.0
-    """Before then nobody may ask it, by its rate."""
+    """Seconds until its delay allows the next request."""
     paused_for_s: float = 0.0
     pause: str = ""
-    """Why it is left alone."""
+    """Reason of the pause."""

@@ -22,11 +22,12 @@ SECRETS: Final = "secrets"
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """How the hops between an executor process and the master treat requests to one service."""
+    """Rules for the requests to one service, on all hops between an executor process and the
+    master."""
 
     name: str
     is_for_executors: bool = True
-    """Whether an executor process may use it; other services are for the node alone."""
+    """True if executor processes may use the service; other services are for the node alone."""
     max_bytes: int = 0
     """The most `data` that an executor process may send with one request."""
     waiting: str = ""
@@ -85,7 +86,7 @@ class ServiceResponse(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str = ""
     """Why the service did not do what was requested; empty when it did."""
     may_retry: bool = False
-    """Whether the same request may succeed later."""
+    """True if the same request may succeed later."""
 
     def __repr__(self) -> str:  # a payload may hold secrets
         return f"ServiceResponse(refusal={self.refusal!r}, may_retry={self.may_retry})"
