@@ -27,7 +27,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     """Number of failures in a row."""
     tasks: frozenset[str] = frozenset()
-    """Ids of some of the failed tasks: enough to tell one bad task from a bad site."""
+    """Ids of some of the failed tasks: enough to distinguish one bad task from a bad site."""
     since: float
     """Time of the first failure in the row."""
     failed_at: float
@@ -39,7 +39,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     probe: str | None = None
     """Id of the task that was let through."""
     unclear: int = 0
-    """Number of tests in a row whose end told nothing about the target."""
+    """Number of tests in a row whose end showed nothing about the target."""
     error: str = ""
     """Message of the last failure."""
 

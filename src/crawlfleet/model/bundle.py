@@ -1,7 +1,7 @@
 """Bundles: user code in numbered versions that never change.
 
-A bundle belongs to a project and has a name there. Its content is an archive, known by its SHA-256,
-and lies in a folder of the master; what is here is what the store knows of it.
+A bundle belongs to a project and has a name in it. Its content is an archive, identified by its
+SHA-256, in a folder of the master; these structs are the rows of the store.
 """
 
 from enum import StrEnum

@@ -30,8 +30,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     expires_at: float
     digest: str = ""
-    """Digest of the request that made the holder, to tell a repeated request from a different
-    one."""
+    """Digest of the request that made the holder, to distinguish a repeated request from a
+    different one."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -100,9 +100,9 @@ class Signed:
 
 
 def _named(change: Change) -> Sequence[str]:
-    """The ids that the audit log counts of a change: of its nodes, of the first kind among its
-    other rows, of its tasks, or the subjects of its events when it writes none of these (an order
-    to what runs elsewhere)."""
+    """Return the ids that the audit log counts for a change: of its nodes, of the first kind among
+    its other rows, and of its tasks; or the subjects of its events when it writes none of these (an
+    order to something that runs elsewhere)."""
     if change.about:
         return change.about
     rows = change.nodes or change.of(type(change.rows[0])) if change.rows else change.nodes

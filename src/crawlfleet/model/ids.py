@@ -41,7 +41,8 @@ Entropy = Callable[[int], bytes]
 
 @lru_cache(maxsize=64)
 def instant_digits(milliseconds: int) -> str:
-    """The part of an id that says when it was made; thousands are made in the same moment."""
+    """Return the part of an id that encodes its time; cached, because thousands are made at
+    once."""
     digits = (ALPHABET[milliseconds >> shift & 31] for shift in range(40, -1, -5))
     return "".join(digits)
 

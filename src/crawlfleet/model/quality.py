@@ -1,9 +1,9 @@
 """Quality of a crawl's items: expectations, measurements and verdicts.
 
 *Expectations* belong to a task, or to a step of a workflow. When the task ends, its items are
-measured: their *profile*. The profile is held against the expectations, and against those of
-earlier tasks of the same *series*; the outcome is its *verdict*, and what is kept of all that is a
-*measured run* of the series.
+measured: the result is a *profile*. The profile is compared with the expectations and with the
+profiles of earlier tasks of the same *series*; the outcome is the *verdict*. A *measured run*
+stores all of this for one task of the series.
 """
 
 from enum import StrEnum

@@ -1,8 +1,8 @@
 """Quotas of a project, and its weight in sharing the fleet.
 
-A limit that is not set does not limit. What counts against a limit is what the project's live
-leases hold, for `waiting` the tasks that wait for a node or for their time, for `pages_per_day`
-what executions told of since midnight (UTC), and for `storage_mb` what the master keeps.
+A limit that is not set does not limit. Live leases of the project count against a limit; for
+`waiting`, the tasks that wait for a node or for their time; for `pages_per_day`, the pages that
+executions reported since midnight (UTC); for `storage_mb`, the data that the master stores.
 """
 
 from enum import StrEnum

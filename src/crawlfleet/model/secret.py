@@ -1,7 +1,6 @@
-"""Secrets that tasks declare: kept for a project, and given to the executions that name them.
+"""Secrets that tasks declare: stored for a project, and given to the executions that name them.
 
-Only what seals a value can read it again; what is here, and in the store, is of no use to anybody
-else.
+Values are encrypted here and in the store; only the masters can decrypt them.
 """
 
 from typing import Final

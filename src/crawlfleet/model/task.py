@@ -43,7 +43,7 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def public_url(self) -> str:
-        """The address without its query, which may be what lets the call-back in."""
+        """Return the address without its query, which may contain the receiver's secret."""
         return without_query(self.url)
 
 

@@ -1,4 +1,4 @@
-"""What every executor must do, as tests: for classes and for programs in any language.
+"""Conformance tests for executors: for classes and for programs in any language.
 
     class TestResize(ExecutorSuite):
         task_type = "resize"
@@ -56,7 +56,7 @@ def make_assignment(
 
 
 class WatchedRun:
-    """An observer that remembers what it heard."""
+    """An observer that records all calls."""
 
     def __init__(self) -> None:
         self.starts = 0
@@ -76,7 +76,7 @@ class WatchedRun:
         self.lines.append((level, message, dict(fields)))
 
     def figures(self, figures: dict[str, Any]) -> None:
-        """Of no interest to most executors."""
+        """Ignore figures, which most executors do not report."""
 
     def answer(self, answer: OrderAnswer) -> None:
         self.answers.append(answer)
@@ -92,13 +92,13 @@ class ExecutorSuite:
 
     task_type: ClassVar[str]
     settings: ClassVar[WorkerSettings] = WorkerSettings()
-    """With `commands` for a program, or whatever a class needs to do its work."""
+    """Settings of the worker: `commands` for a program, or other settings that a class needs."""
     good: ClassVar[Mapping[str, Any]]
-    """Parameters with which it soon succeeds, each time."""
+    """Parameters with which the executor succeeds quickly, each time."""
     bad: ClassVar[Mapping[str, Any]]
-    """Parameters that make no sense."""
+    """Invalid parameters."""
     endless: ClassVar[Mapping[str, Any]]
-    """Parameters with which it works for a minute or more."""
+    """Parameters with which the executor works for a minute or more."""
 
     def test_offers_its_task_type(self) -> None:
         assert self.task_type in ProcessPool(self.settings).task_types

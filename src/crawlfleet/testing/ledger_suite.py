@@ -1,4 +1,5 @@
-"""What every book of the politeness ledger must do: subclass it, and pytest finds the rest.
+"""Conformance tests for books of the politeness ledger: subclass the suite, and pytest finds the
+rest.
 
     class TestMyBook(LedgerBookSuite):
         def make_book(self, folder: Path) -> LedgerBook:
@@ -127,7 +128,8 @@ class LedgerBookSuite(LedgerHarness):
 
     @on_book
     async def test_nothing_is_granted_too_early_after_a_restart(self, book: LedgerBook) -> None:
-        """Whether it remembers the window, or that it may have forgotten one."""
+        """The book remembers the window after a restart, or knows that it may have forgotten
+        one."""
         assert (await say(book, "a", want(POLITE))).windows
         await book.close()
         await book.open()

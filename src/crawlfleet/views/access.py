@@ -119,7 +119,7 @@ class JoinTokenPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignInRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `key`, or the `link` that somebody with a key has made: one of the two."""
+    """A request to sign in with a `key` or with a `link`; exactly one of them."""
 
     key: str | None = None
     link: str | None = None

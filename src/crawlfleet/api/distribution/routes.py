@@ -1,7 +1,8 @@
 """/api/distribution: the API of an earlier system, as a thin layer over the same services.
 
-Devices are nodes and tasks are tasks: what is done here shows in `/api/v1`, and the other way
-round. A device pulls what was assigned to it, and is given it again until it says that it runs it.
+Devices are nodes and tasks are tasks: changes here appear in `/api/v1`, and the other way round. A
+device pulls the tasks that are assigned to it, and gets them again until it reports them as
+running.
 """
 
 from http import HTTPStatus
@@ -201,7 +202,7 @@ async def stats(call: Call) -> TaskStats:
 
 
 async def _report(call: Call, said: TaskStatusChange) -> Task:
-    """Record what a device says of its task; saying it again changes nothing."""
+    """Record a device's report about its task; a repeated report changes nothing."""
     caller = call.caller
     task = await call.service(Tasks).get(_task_id(call))
     if caller.role is Role.OPERATOR:

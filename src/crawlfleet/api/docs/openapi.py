@@ -1,7 +1,6 @@
 """The route table as an OpenAPI 3.1 document.
 
-All that it says comes from the table and from the types that it names: fields are described by
-the texts that stand under them in the code.
+Everything in it comes from the table and its types; fields are described by their docstrings.
 """
 
 import re
@@ -209,7 +208,8 @@ def _spelt_out(schema: dict[str, Any], kinds: Mapping[str, Any]) -> dict[str, An
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query has no way to say `null`: what is not given is not set."""
+    """Remove `null` from the schema of a query parameter: a parameter that is left out is not
+    set."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if not kinds:
         return schema

@@ -21,8 +21,8 @@ from crawlfleet.core.network.compression import (
 
 JSON: Final = "application/json"
 AS_THEY_ARE: Final = {"Cache-Control", "ETag"}
-"""Answers with one of these headers are not packed: the size of a secret should tell nothing, and
-an `ETag` stands for these very bytes."""
+"""Headers of answers that are not compressed: the size of a secret should reveal nothing, and an
+`ETag` is for exactly these bytes."""
 MAX_DROPPED_BYTES: Final = 64_000_000
 DROPPED_WITHIN_S: Final = 10.0
 SILENT_AFTER_S: Final = 1.0
@@ -30,7 +30,8 @@ SILENT_AFTER_S: Final = 1.0
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
-    """The JSON of a request, unpacked; raises `MalformedBody` for what is too large or no JSON."""
+    """Return the JSON of a request, decompressed; raises `MalformedBody` if it is too large or not
+    JSON."""
     chunks, size = [], 0
     parts = request.stream()
     announced = request.headers.get("content-length", "0")

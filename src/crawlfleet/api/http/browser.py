@@ -1,7 +1,8 @@
 """Rules for browsers: the session cookie, allowed origins, and the headers of answers.
 
-A browser sends its cookie along whoever made it ask. So whatever changes something must come from
-our own page (`Origin`), and show what only that page could have read (`X-Crawlfleet-Csrf`).
+A browser sends its cookie with requests that other sites cause, too. So requests that change
+something must come from our own page (`Origin`), and have a token that only this page could read
+(`X-Crawlfleet-Csrf`).
 """
 
 import hmac
@@ -23,7 +24,8 @@ INERT: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-"""Answers may hold what strangers wrote: nothing in them is to run, whatever it looks like."""
+"""Headers that make an answer inert: it may contain foreign content, of which a browser must run
+nothing."""
 
 
 def session_of(request: Request) -> str | None:
@@ -39,7 +41,7 @@ def cookie(secret: str, *, lasts_s: float, secure: bool) -> str:
 
 
 def check_own(request: Request, *, needs_origin: bool) -> None:
-    """Raises `Refused` for what another site's page made the browser ask."""
+    """Raise `Refused` for requests that another site's page caused."""
     origin = request.headers.get("origin")
     if origin is None:
         if needs_origin:
@@ -57,7 +59,7 @@ def check_own(request: Request, *, needs_origin: bool) -> None:
 
 
 def check_token(request: Request, caller: Principal) -> None:
-    """Raises `Refused` for what does not come from the page that signed in."""
+    """Raise `Refused` for requests that do not come from the page that signed in."""
     shown = request.headers.get(CSRF, "").encode("latin-1")
     if not hmac.compare_digest(shown, csrf_token(caller.session_hash).encode()):
         raise Refused(f"`{CSRF}` is not that of this session; GET /api/v1/session tells it")

@@ -46,7 +46,7 @@ def tagged(
 
 
 def wanted_version(call: Call) -> int | None:
-    """The version that the thing must be in (`If-Match`), if the caller says so."""
+    """Return the version that the thing must have (`If-Match`), or `None` for none or `*`."""
     given: str | None = call.headers.get("if-match")
     if given is None:
         return None

@@ -1,6 +1,4 @@
-"""Reads ids, cursors and states from requests; a wrong one raises a problem that
-says what to send.
-"""
+"""Reads ids, cursors and states from requests; an invalid one raises a problem with a remedy."""
 
 import re
 from datetime import UTC, datetime

@@ -88,7 +88,7 @@ def problem(
 
 
 def place(request: Request) -> str:
-    """The path that was asked for, as a URL has it and not longer than anybody reads."""
+    """Return the requested path, URL-encoded and shortened."""
     return quote(request.scope["path"], safe="/:")[:MAX_PATH_CHARACTERS]
 
 

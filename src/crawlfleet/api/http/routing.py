@@ -1,7 +1,7 @@
-"""The route table and the one way through it: key, role, body, handler, answer.
+"""The route table, and the handling of each request: key, role, body, handler, answer.
 
-A route says everything about itself, so that what checks, documents or calls it needs no second
-description. Paths may end in a verb (`/nodes/{id}:drain`), as the API's own style has it.
+A route contains its complete description, so that checks, documentation and clients need no second
+one. Paths may end in a verb (`/nodes/{id}:drain`).
 """
 
 import asyncio
@@ -196,8 +196,8 @@ def mount(
     *,
     max_body_bytes: int,
 ) -> list[StarletteRoute]:
-    """The table as Starlette routes, which are tried one after another: those of nodes first. They
-    are asked many times a second, and behind all others took 50 µs more each time."""
+    """Return the table as Starlette routes, which are tried in order: those for nodes first, since
+    they are requested many times a second, and took 50 µs more each time behind all others."""
     return [
         StarletteRoute(
             route.path.replace("_id}", "_id:id}"),

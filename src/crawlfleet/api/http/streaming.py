@@ -1,8 +1,7 @@
-"""Answers that are written bit by bit, among them server-sent events: one reader, for as long as it
-reads, and its place given up in any case.
+"""Answers that are written in parts, among them server-sent events, for one reader.
 
-What writes an answer is closed when its reader goes, and closes what it reads from: what is left to
-the garbage collector instead may be closed by two threads at once.
+The generator that writes an answer is closed when its reader disconnects, and closes its own
+sources: a generator that is left to the garbage collector may be closed by two threads at once.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class Streamed(StreamingResponse):
-    """Sends what is written, and closes the writer when the reader goes, however that happens."""
+    """Sends the parts of an answer, and closes their generator when the reader disconnects."""
 
     def __init__(
         self, written: AsyncGenerator[bytes, None], *, media_type: str, headers: Mapping[str, str]
@@ -42,7 +41,7 @@ class Streamed(StreamingResponse):
 
 
 class Stream(Streamed):
-    """Sends what is written; `place` is left when the reader goes, however that happens."""
+    """Sends the parts of an answer; `place` is closed when the reader disconnects."""
 
     def __init__(self, written: AsyncGenerator[bytes, None], place: ExitStack) -> None:
         super().__init__(written, media_type=STREAM, headers=_HEADERS)

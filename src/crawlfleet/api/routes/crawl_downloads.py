@@ -1,7 +1,7 @@
-"""The output of a crawl in the formats in which people want it.
+"""The output of a crawl in the formats for downloads.
 
-What is kept is lines of `[kind, fields]`. Nothing in it is trusted: texts that a spreadsheet would
-calculate are written so that it does not, and a browser is told to save and not to look.
+The stored output is lines of `[kind, fields]`. Nothing in it is trusted: texts that a spreadsheet
+would calculate are escaped, and a browser is asked to save the file, not to show it.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ def download(
     name: str,
     offset: int = 0,
 ) -> Streamed:
-    """All of it after so many bytes, as a file to save."""
+    """Return the output from this byte offset on, as a file to save."""
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.{format}"',
         "X-Content-Type-Options": "nosniff",

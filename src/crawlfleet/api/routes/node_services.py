@@ -1,4 +1,4 @@
-"""/api/v1/nodes/{node_id}/services/{service}: what executions request of the master"""
+"""/api/v1/nodes/{node_id}/services/{service}: requests of executions to the master."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""/api/v1/projects/{project_id}/secrets: what code may know, and nobody reads"""
+"""/api/v1/projects/{project_id}/secrets: secrets for code; their values cannot be read."""
 
 from http import HTTPStatus
 from typing import Final

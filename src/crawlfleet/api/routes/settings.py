@@ -1,4 +1,4 @@
-"""/api/v1/settings: what this master runs by, and where each value came from."""
+"""/api/v1/settings: the effective settings of this master, with the origin of each value."""
 
 from typing import Any, Final
 

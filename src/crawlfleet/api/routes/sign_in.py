@@ -1,4 +1,4 @@
-"""/api/v1/session: how a browser signs in, with a key or with a link that somebody made."""
+"""/api/v1/session: sign-in of browsers, with a key or with a link that was made with one."""
 
 from http import HTTPStatus
 from typing import Final

@@ -1,4 +1,4 @@
-"""Alerts as they are asked for and shown."""
+"""Requests and answers about alerts."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -13,7 +13,7 @@ Span = Annotated[float, Meta(gt=0, le=31_536_000)]
 
 
 class AlertRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When people should be told: `above` or `below`, one of the two, is the limit."""
+    """An alert rule to create; its limit is either `above` or `below`."""
 
     name: str
     """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
@@ -36,7 +36,7 @@ class AlertRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     event: str = ""
     """Beginning of the kinds of events that `events` counts."""
     least: int = 0
-    """`error_share` says nothing of fewer tasks than this."""
+    """Minimum number of ended tasks; with fewer, `error_share` is not measured."""
     severity: Severity = Severity.WARNING
     group_s: float = 10.0
     """Seconds to wait for more of the same before people are notified."""
@@ -90,7 +90,7 @@ class SilenceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlertView(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule, and how things stand with it."""
+    """An alert rule with its present state."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""Schedules as they are asked for and shown."""
+"""Requests and answers about schedules."""
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
@@ -180,7 +180,7 @@ class ScheduledWorkflowView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule, what it did last, and when it is due next."""
+    """A schedule with its last start and its next due instant."""
 
     id: str
     name: str

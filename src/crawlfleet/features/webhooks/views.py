@@ -1,4 +1,4 @@
-"""Webhooks as they are asked for and shown."""
+"""Requests and answers about webhooks."""
 
 from collections.abc import Mapping
 from datetime import datetime

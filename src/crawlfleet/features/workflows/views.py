@@ -1,4 +1,4 @@
-"""Workflows and runs as they are asked for and shown."""
+"""Requests and answers about workflows and runs."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,7 +1,7 @@
 """Extraction plans: the data to take from each page, parsed from a crawl's `selectors`.
 
-`FieldSpec` is how people write a field; `core.pages.selectors` turns what they wrote into a
-`ExtractionPlan`.
+`FieldSpec` is the long form of a field in parameters; `core.pages.selectors` turns the selectors
+into an `ExtractionPlan`.
 """
 
 from collections.abc import Mapping

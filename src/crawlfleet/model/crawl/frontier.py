@@ -129,7 +129,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 class FrontierRules(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that the frontier enforces.
 
-    `max_depth` and `dedup` stay what they were when a crawl goes on in a later life.
+    `max_depth` and `dedup` do not change when a crawl continues in a later life.
     """
 
     max_depth: int | None = None

@@ -62,8 +62,8 @@ class NoteTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notes_in(receipts: Mapping[str, Any]) -> dict[str, ExecutionNotes]:
-    """The notes among the receipts of a frontier, by their names. What cannot be read is left out:
-    it comes from nodes."""
+    """Return the notes among the receipts of a frontier by name. Invalid ones, which come from
+    nodes, are left out."""
     found = {}
     for name, receipt in receipts.items():
         if name.partition("@")[0] == NOTES:

@@ -1,7 +1,8 @@
 """Parameters of a crawl: its seeds, scope, limits, politeness and output.
 
-The same struct is the `parameters` of a `web_crawl` task and what `crawlfleet crawl` builds from
-its options. Sections with defaults, so that one address alone is a whole, polite crawl.
+The same struct is the `parameters` of a `web_crawl` task and the result of parsing the options of
+`crawlfleet crawl`. All sections have defaults: with one address alone it is a complete, polite
+crawl.
 """
 
 from enum import StrEnum

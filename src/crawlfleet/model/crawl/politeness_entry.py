@@ -36,10 +36,10 @@ class LedgerHold(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class LedgerTurn(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A waiting request for a key: its user and host, when it began to wait, and when it asked
-    last.
+    """A waiting request for a key: its user and host, when it began to wait, and its last request.
 
-    The order is the same for all keys of a want, so that the first of all who wait goes on.
+    The order is the same for all keys of a request, so that the first in the queue gets all of
+    them.
     """
 
     since: float

@@ -1,7 +1,7 @@
 """Settings in sections; each part of the program is given only the section that it uses.
 
-Ranges and descriptions stand beside the fields, where error messages and the reference find them.
-How settings are read from files, environment and flags is `crawlfleet.config`'s business.
+Ranges and descriptions are beside the fields, where error messages and the reference find them.
+`crawlfleet.config` reads settings from files, environment and flags.
 """
 
 from typing import Annotated, Literal

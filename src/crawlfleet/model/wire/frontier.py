@@ -1,8 +1,9 @@
 """Messages between a crawl on a node and the master that keeps its frontier.
 
-Several asks travel together, in msgpack, packed by zstd. All may be said again when the answer got
-lost: a lease and a step carry a number that grows, and the master remembers the last of each. A
-step's number is committed with it, so that a master that was killed in between knows it, too.
+Several calls travel together, in msgpack, compressed by zstd. Each may be sent again when its
+answer got lost: a lease and a step have an increasing number, and the master remembers the last of
+each. The number of a step is committed with it, so that a master that was killed in between knows
+it, too.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""The services that a master offers to executions, and one request of an execution.
+"""The services that a master offers to executions, and the request to one of them.
 
-A request goes from an executor process to its node and from there to the master; every hop passes
-it on unread. What differs between the services is in `SERVICES`.
+A request goes from an executor process to its node and from there to the master; each hop forwards
+it without decoding it. `SERVICES` lists the differences between services.
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ class ServiceResponse(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes = b""
     """Binary content of the answer."""
     refusal: str = ""
-    """Why the service did not do what was requested; empty when it did."""
+    """Reason why the service did not do what was requested; empty when it did."""
     may_retry: bool = False
     """True if the same request may succeed later."""
 
@@ -93,7 +93,7 @@ class ServiceResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refused(why: str, *, may_retry: bool = False) -> ServiceResponse:
-    """A response that says why nothing was done."""
+    """Return a response that refuses the request."""
     return ServiceResponse(refusal=why, may_retry=may_retry)
 
 

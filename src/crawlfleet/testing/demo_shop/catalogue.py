@@ -1,4 +1,4 @@
-"""What the demo shop sells, and what it writes about."""
+"""The products and articles of the demo shop."""
 
 import random
 from typing import Final, NamedTuple

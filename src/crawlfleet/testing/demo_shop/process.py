@@ -11,7 +11,7 @@ class ServedShop:
 
     def __init__(self) -> None:
         self.url = ""
-        """Of its first page."""
+        """URL of the first page."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

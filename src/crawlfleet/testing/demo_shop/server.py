@@ -115,12 +115,12 @@ def _missing() -> tuple[str, str, int]:
 
 
 def _number(text: str, most: int) -> int:
-    """From 1 to `most`; 0 for anything else."""
+    """Return the number in the text if it is between 1 and `most`, otherwise 0."""
     return int(text) if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most else 0
 
 
 class Counter(BaseHTTPRequestHandler):
-    """Where requests are served."""
+    """Serves requests to the shop."""
 
     protocol_version = "HTTP/1.1"
     shop: Shop
@@ -145,7 +145,7 @@ class Counter(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 (the name that the library looks for)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Who runs a crawl sees its log, not ours."""
+        """Log nothing: the log of the crawl is what matters."""
 
 
 def serve(port: int, *, until_stdin_ends: bool) -> None:

@@ -1,4 +1,5 @@
-"""What every frontier must do: subclass `FrontierSuite` in a test module, pytest finds the rest.
+"""Conformance tests for frontiers: subclass `FrontierSuite` in a test module, pytest finds the
+rest.
 
     class TestMyFrontier(FrontierSuite):
         def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
@@ -29,7 +30,7 @@ class BloomFrontierSuite(
     FrontierRestartTests,
     RoundTests,
 ):
-    """What holds without the exact knowledge of all depths."""
+    """Tests that hold without exact knowledge of all depths."""
 
     DEDUP = "bloom"
 

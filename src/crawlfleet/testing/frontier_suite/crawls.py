@@ -37,7 +37,8 @@ redirects = st.dictionaries(st.integers(0, NODES - 1), st.integers(0, NODES - 1)
 def distances(
     graph: list[list[int]], moved: dict[int, int], seeds: set[int], most: int | None
 ) -> dict[int, int]:
-    """How far each node is from a seed; a redirect is no step. Only those within `most`."""
+    """Return the distance of each node within `most` from a seed; a redirect does not count as a
+    step."""
     far = dict.fromkeys(seeds, 0)
     changed = True
     while changed:

@@ -33,14 +33,14 @@ WORKERS: Final = (ME, "other", "third", "w0", "w1", "w2", "w3")
 
 
 class FrontierHarness:
-    """What a backend's test class says about its frontier."""
+    """Base of test classes; a backend's class describes its frontier in these attributes."""
 
     DEDUP: ClassVar[str] = "exact"
     CRAWLS: ClassVar[int] = 150
-    """How many random crawls are tried."""
+    """Number of random crawls."""
     SHARED: ClassVar[bool] = False
-    """Whether leases outlive the object that gave them: then the suite has its workers forgotten
-    where a process would be gone."""
+    """True if leases outlive the object that gave them: the suite then makes the frontier forget
+    its workers where a process would end."""
 
     def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
         """A frontier that is not open yet, for the crawl of that folder."""
@@ -132,7 +132,7 @@ async def lease(
     now: float = NOW,
     worker: str = ME,
 ) -> dict[str, HostLease]:
-    """What is given, by host."""
+    """Lease hosts, and return the leases by host."""
     leases = await frontier.lease(worker, hosts=hosts, urls=urls, held=held or {}, now=now)
     assert len({one.host for one in leases}) == len(leases)
     return {one.host: one for one in leases}

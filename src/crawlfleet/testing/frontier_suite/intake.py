@@ -1,4 +1,4 @@
-"""What is taken in, in which order it comes, and what is said of it."""
+"""Tests of adding URLs, their order, and the records about them."""
 
 from crawlfleet.model.crawl.frontier import PART
 from crawlfleet.model.crawl.parameters import Outcome

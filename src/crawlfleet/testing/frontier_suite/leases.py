@@ -1,4 +1,4 @@
-"""Who may visit what, and for how long."""
+"""Tests of leases: which worker may visit which host, and for how long."""
 
 import asyncio
 

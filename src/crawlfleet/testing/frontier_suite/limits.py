@@ -1,4 +1,4 @@
-"""What the rules forbid never happens."""
+"""Tests of the limits that the rules set."""
 
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.ports.frontier.frontier import Frontier

@@ -1,4 +1,4 @@
-"""What executions note of their part is told together, as of the steps that it was committed in."""
+"""Tests of the notes of executions: their sum matches the committed steps."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def noted(items: int, **fields: Any) -> dict[str, Any]:
 
 
 def totals(items: int, executions: int) -> NoteTotals:
-    """What the notes of so many executions come to."""
+    """Return the sum of the notes of this many executions."""
     spent = Spent(
         requests=items + executions,
         bytes=100 * items,

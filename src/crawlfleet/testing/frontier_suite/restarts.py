@@ -1,4 +1,4 @@
-"""What was committed is there when the frontier is opened again; leases are not."""
+"""Tests of reopening a frontier: commits are kept, leases are not."""
 
 from pathlib import Path
 from typing import Any

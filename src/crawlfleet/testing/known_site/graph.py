@@ -1,4 +1,4 @@
-"""What the known site consists of: a graph that follows from a few numbers.
+"""The structure of the known site: a graph that is derived from a few numbers.
 
 Page `n` links to its ten children in a tree, so that every page can be reached, and to others that
 follow from a hash, so that there are shorter ways, longer ways and circles. Its links lead to any
@@ -41,13 +41,13 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     latency_ms: float = 0.0
     """Answers take up to so long, each its own time."""
     least_latency_ms: float = 0.0
-    """And at least so long."""
+    """Minimum latency of an answer."""
     crawl_delay_s: tuple[float, ...] = ()
-    """What the robots.txt of each host asks for; of the hosts beyond it, nothing."""
+    """Crawl-delay in the robots.txt of each host; none for hosts beyond its length."""
     failing: float = 0.0
     """The share of pages whose first answer is 503."""
     retry_after_s: int = 0
-    """What such an answer asks for; 0 leaves it out."""
+    """Retry-After of such an answer; left out when 0."""
     moved: float = 0.0
     """The share of pages to which links lead by way of a redirect."""
 
@@ -83,7 +83,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return (*on_host, *(range(1, min(self.hosts, self.pages)) if page == 0 else ()))
 
     def _neighbour(self, page: int, chance: int) -> int:
-        """Where a link of a page leads by chance."""
+        """Return the target of a random link of a page."""
         chance, share = divmod(chance, 1_000)
         if share < self.local * 1_000:
             host = page % self.hosts
@@ -91,7 +91,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return int(self.pages ** (chance % 1_000_000 / 1_000_000)) - 1
 
     def _size(self, host: int) -> int:
-        """How many pages a host has."""
+        """Return the number of pages of a host."""
         return (self.pages - 1 - host) // self.hosts + 1
 
     def products(self, page: int) -> list[SiteProduct]:
@@ -106,21 +106,21 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ]
 
     def is_moved(self, page: int) -> bool:
-        """Whether links to a page lead to an address that redirects to it."""
+        """Return whether links to a page lead to an address that redirects to it."""
         return self.chance("moved", page) % 10_000 < self.moved * 10_000
 
     def fails_first(self, page: int) -> bool:
-        """Whether the first answer of a page is 503."""
+        """Return whether the first answer of a page is 503."""
         return self.chance("fails", page) % 10_000 < self.failing * 10_000
 
     def latency_s(self, page: int) -> float:
-        """How long the answer with a page takes."""
+        """Return the latency of the answer with a page."""
         share = self.chance("latency", page) % 1000 / 1000
         least = self.least_latency_ms
         return (least + share * (self.latency_ms - least)) / 1000
 
     def distances(self, start: int = 0) -> dict[int, int]:
-        """How many links each page is from a page, by the shortest way."""
+        """Return the number of links on the shortest way from `start` to each page."""
         found = {start: 0}
         queue = deque([start])
         while queue:
@@ -133,7 +133,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def filler(self) -> bytes:
-        """What every page has: a head, navigation without links, and much text."""
+        """Return the common part of all pages: a head, navigation without links, and much text."""
         words = [f"word{self.chance('word', n) % 5000}" for n in range(400)]
         paragraph = "<p class='text'>" + " ".join(words[:60]) + "</p>\n"
         rows = "".join(
@@ -153,7 +153,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return b"%b%b%b" % (beginning, self.filler[:room], TAIL)
 
     def beginning(self, page: int) -> bytes:
-        """What a page has for itself: all but the filler, and what ends it."""
+        """Return the part of a page before the filler."""
         mine = self.host(page)
         links = "".join(
             f'<li><a class="link" href="{self._href(mine, target)}">Page {target}</a></li>\n'

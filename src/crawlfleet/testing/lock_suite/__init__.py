@@ -1,4 +1,4 @@
-"""What all locks must do: subclass a suite in a test module, and pytest finds the rest.
+"""Conformance tests for locks: subclass a suite in a test module, and pytest finds the rest.
 
     class TestMyLocks(SharedLockSuite):
         make = "my.package:from_url"
@@ -23,7 +23,7 @@ class LockSuite(HoldTests, HolderTests, ClockTests):
 
 
 class SharedLockSuite(LockSuite, LockRestartTests, ProcessTests):
-    """The same for locks that outlive their process, and that several processes use at once.
+    """Tests for locks that outlive their process, and that several processes use at once.
 
     `url` called again with the same folder must lead to the same locks.
     """

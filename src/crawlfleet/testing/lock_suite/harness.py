@@ -17,17 +17,17 @@ LEASE_S = 2.0
 
 
 ROUNDS = 25
-"""How often a process that races takes the lock."""
+"""Number of times that each racing process takes the lock."""
 
 
 class LockHarness:
-    """What the test class of some locks says about them."""
+    """Base of test classes; a backend's class describes its locks in these attributes."""
 
     make: ClassVar[str] = ""
     """`package.module:function` that makes them of a URL, also in another process."""
 
     def url(self, folder: Path) -> str:
-        """Where they are; one place for each folder."""
+        """Return the URL of the locks of this folder."""
         return ""
 
     def make_locks(self, folder: Path) -> Locks:

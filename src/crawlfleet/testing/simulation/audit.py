@@ -20,7 +20,7 @@ IDLE_S: Final = 2.5
 
 
 class Recorder(Invariants):
-    """Also counts and fingerprints what it sees."""
+    """The checker of all changes, which also counts and fingerprints them."""
 
     def __init__(
         self, *, max_losses: int, allowances: Mapping[str, Allowance] | None = None

@@ -49,7 +49,8 @@ class SimulatedSystem:
         self._chance = chance
         self.skew_s = skew_s
         self.set_by_s = 0.0
-        """By how much somebody has set the machine's clock ahead; this process's goes on evenly."""
+        """Seconds by which the machine's clock was set ahead; the clock of this process is not
+        affected."""
 
     def wall(self) -> float:
         return self.now() + self.set_by_s

@@ -1,4 +1,4 @@
-"""What must hold of tasks that were split, after every single commit.
+"""Invariants of split tasks, checked after every commit.
 
 A parent is made with all of its shards; it ends once, never before them, as what they came to and
 with what they have; and whoever brings a shard back to life brings its parent back with it.

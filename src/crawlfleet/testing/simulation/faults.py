@@ -54,7 +54,7 @@ async def change_terms(control: "ControlPlane", chance: random.Random) -> None:
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """How often things go wrong; all zero in a quiet world."""
+    """Rates of failures; all zero in a quiet world."""
 
     lost_request: float = 0.0
     lost_reply: float = 0.0
@@ -140,7 +140,7 @@ class WatchedStore:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a commit is under way, so that the master may not know of it yet."""
+        """Return whether a commit is running, so that the master may not know of it yet."""
         return self._turn.locked()
 
     async def _perhaps_die(self, rate: float) -> None:
@@ -170,7 +170,7 @@ class FaultyLink:
         latency_s: float,
     ) -> None:
         self._masters = masters
-        """Those that are alive."""
+        """Masters that are alive."""
         self._chosen: ControlPlane | None = None
         self._chance = chance
         self._rates = rates
@@ -260,7 +260,7 @@ class FaultyLink:
     async def _again(
         self, call: Callable[["ControlPlane"], Awaitable[T]], master: "ControlPlane"
     ) -> None:
-        """The same message once more, later; nobody hears the answer."""
+        """Send the same message once more, later, and ignore the answer."""
         await asyncio.sleep(self._chance.uniform(0.0, 3.0))
         try:
             await call(master)
@@ -288,7 +288,7 @@ async def _awaited(call: Callable[["ControlPlane"], Awaitable[T]], master: "Cont
 
 
 class SimulatedWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What a simulated task does when it is run."""
+    """Parameters of a simulated task."""
 
     seconds: float
     outcome: str

@@ -1,4 +1,4 @@
-"""What must hold after every single commit, whatever fails around it.
+"""Invariants that hold after every commit, whatever fails.
 
 The checker sees each accepted change, keeps its own small account of the world from nothing but
 those changes, and raises `Violation` at the first that breaks a promise.
@@ -109,7 +109,8 @@ class Invariants:
                 )
 
     def reserved(self, node_id: str) -> Resources:
-        """What the live executions of a node have reserved, by this account."""
+        """Return the resources that the live executions of a node have reserved, by this
+        account."""
         total = NOTHING
         for execution in self._live[node_id].values():
             total = add(total, execution.reserved)
@@ -231,7 +232,7 @@ class Invariants:
         )
 
     def _see_lease(self, execution: Execution) -> None:
-        """What an execution does to its task it may do only under the task's own token."""
+        """Check that an execution changes its task only under the task's present token."""
         task = self.tasks[execution.task_id]
         if execution.status in OWNING:
             _demand(

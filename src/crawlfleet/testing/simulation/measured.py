@@ -12,7 +12,7 @@ SERIES: Final = ("one", "two", None)
 
 
 def expected(chance: random.Random) -> Expectations:
-    """What somebody may expect of a task that finds one thing, or one for each of its shards."""
+    """Return random expectations of a task that finds one item, or one for each of its shards."""
     return Expectations(
         items=CountRange(max=chance.choice((0, 9))),
         series=chance.choice(SERIES),
@@ -33,7 +33,7 @@ class QualityInvariants:
         assert sorted(ended) == sorted(judged), f"{ended} ended, and of {judged} a verdict came"
 
     def _ends_judged(self, task: Task) -> bool:
-        """Whether a task ends just now by what it found."""
+        """Return whether this change ends a task with a result to measure."""
         if task.expectations is None:
             return False
         end = task.id, task.completed_at

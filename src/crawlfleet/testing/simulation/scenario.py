@@ -1,4 +1,4 @@
-"""What a world is like, and what became of it."""
+"""Parameters of a simulated world, and its result."""
 
 from typing import Final
 
@@ -10,15 +10,15 @@ from crawlfleet.testing.simulation.faults import Rates
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a world is and how rough."""
+    """The size of a world and the rate of its failures."""
 
     masters: int = 1
     nodes: int = 4
     tasks: int = 60
     rough_s: float = 240.0
-    """For so long things fail."""
+    """Seconds for which failures happen."""
     settle_s: float = 900.0
-    """Then everything must come to its end within so long."""
+    """Seconds after the failures within which all tasks must end."""
     rates: Rates = Rates(
         lost_request=0.05,
         lost_reply=0.05,
@@ -38,33 +38,34 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     depose_every_s: float = 60.0
     """A leader loses the lead, and lives on; only where there are several masters."""
     late_news_s: float = 0.5
-    """How late a master may hear of what another has committed."""
+    """Maximum delay with which a master learns of another master's commit."""
     freed_late_s: float = 5.0
-    """How long a dead leader may keep the lead."""
+    """Maximum time for which a dead leader keeps the lead."""
     meddle_every_s: float = 8.0
     new_terms: bool = True
-    """Whether people change the time-outs of the nodes, too."""
+    """True if operators change the timeouts of nodes, too."""
     commit_s: tuple[float, ...] = (0.0, 0.002, 0.1)
-    """How long the store takes for a commit; one comes after the other."""
+    """Durations of a commit; commits are serial."""
     submit_every_s: float = 8.0
-    """At most, between two batches."""
+    """Maximum seconds between two batches."""
     batches: tuple[int, ...] = (1, 2, 5, 30)
     work_s: tuple[float, ...] = (0.1, 1.0, 5.0, 30.0)
     limits_s: tuple[float | None, ...] = (None, 3.0, 10.0)
     dedup: bool = True
-    """Whether some tasks share a `dedup_key`, so that most of those are not accepted."""
+    """True if some tasks share a `dedup_key`, so that most of those are not accepted."""
     shards: tuple[int, ...] = (1, 1, 1, 1, 1, 1, 1, 2, 4)
     """Into how many shards tasks are split."""
     allowances: tuple[Allowance, ...] = ()
-    """What each of as many projects may have; without any, all tasks are of the default one."""
+    """Quotas of the projects, one each; when empty, all tasks belong to the default project."""
     schedules: int = 0
-    """How many schedules submit tasks, too, by intervals of seconds."""
+    """Number of schedules that submit tasks, by intervals of seconds."""
     workflows: int = 0
-    """How many workflows are submitted, too, some of which are cancelled and run again."""
+    """Number of workflows that are submitted; some of them are cancelled and repeated."""
     expecting: float = 0.0
-    """Which share of the tasks expects something of its items."""
+    """Share of the tasks that have expectations of their items."""
     audit_every_s: float = 5.0
-    """At most, between two looks at the masters' bookkeeping, which is long in a large fleet."""
+    """Maximum seconds between two checks of the masters' bookkeeping, which take long in a large
+    fleet."""
     session: SessionSettings = SessionSettings()
     recovery: RecoverySettings = RecoverySettings()
     breakers: BreakerSettings = BreakerSettings()
@@ -73,7 +74,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScenarioOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a world came to."""
+    """The result of a simulated world."""
 
     seed: int
     by_status: dict[str, int]
@@ -81,7 +82,7 @@ class ScenarioOutcome(msgspec.Struct, frozen=True, kw_only=True):
     master_lives: int
     simulated_s: float
     fingerprint: str
-    """The same for the same seed: a hash over all changes in their order."""
+    """Hash over all changes in their order: the same for the same seed."""
 
 
 HOUR_S: Final = 3600.0
@@ -124,7 +125,8 @@ A_BAD_DAY: Final = Scenario(
 
 
 def share_of_a_day(share: float) -> Scenario:
-    """The same day with fewer nodes and tasks, in less time: what a node does stays the same."""
+    """Return a day of the same failure rates with fewer nodes and tasks, in less time; the load of
+    each node stays the same."""
     day = A_BAD_DAY
     return msgspec.structs.replace(
         day,

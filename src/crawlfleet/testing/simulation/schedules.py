@@ -24,15 +24,15 @@ VERBS = ("pause", "resume", "resume", "run")
 
 
 class ScheduleInvariants:
-    """What must hold of schedules after every commit."""
+    """Invariants of schedules, checked after every commit."""
 
     def __init__(self) -> None:
         self.schedules: dict[str, Schedule] = {}
         self.firings: dict[str, Firing] = {}
         self._begun: dict[str, str] = {}
-        """Which firing has started which task or run."""
+        """Id of the firing that started each task or run."""
         self.paused: set[str] = set()
-        """Those that were paused at some time: what was due then was nobody's."""
+        """Schedules that were paused at some time; their due instants may have no firing."""
 
     def observe(self, change: Change) -> None:
         """Take one accepted change into account."""
@@ -87,7 +87,7 @@ async def create(on: ControlPlane, request: ScheduleRequest) -> str:
 
 
 async def order(on: ControlPlane, verb: str, schedule_id: str) -> None:
-    """What people do to a schedule."""
+    """Carry out an order of an operator for a schedule."""
     if verb == "run":
         await on.service(Schedules).run(schedule_id, force=False, by="people")
     else:
@@ -98,7 +98,7 @@ async def order(on: ControlPlane, verb: str, schedule_id: str) -> None:
 def request(
     number: int, chance: random.Random, work: TaskRequest | str, rough_s: float
 ) -> ScheduleRequest:
-    """What people ask for: intervals of seconds, over before the rough time is.
+    """Return a random schedule: intervals of seconds that end before the failures end.
 
     `work` is a task, or the name of a workflow.
     """

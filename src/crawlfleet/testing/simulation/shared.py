@@ -16,7 +16,7 @@ from crawlfleet.ports.store import Change, Committed, Lead
 
 
 class SharedMemory:
-    """What the seats have in common."""
+    """The state that the seats share."""
 
     def __init__(self, store: MemoryStore, *, delay_s: Callable[[], float] = lambda: 0.0) -> None:
         self.store = store

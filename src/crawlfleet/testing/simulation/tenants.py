@@ -1,4 +1,4 @@
-"""What must hold between projects: no quota is ever exceeded, and its use is what leases hold."""
+"""Invariants of projects: no quota is exceeded, and the use of a quota equals the live leases."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,5 +68,5 @@ class TenantInvariants:
             )
 
     def projects(self) -> list[str]:
-        """Those that ever had a lease."""
+        """Return all projects that ever had a lease."""
         return [*self._live]

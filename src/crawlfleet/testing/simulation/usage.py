@@ -1,4 +1,4 @@
-"""What must hold of what projects have used: each end of a task and of an attempt counts once."""
+"""Invariants of usage: each end of a task and of an attempt counts once."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class UsageInvariants:
     def __init__(self) -> None:
         self._states: dict[str, TaskStatus] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
-        """By project, and what happened."""
+        """Number of events by project and kind."""
 
     def observe(self, change: Change) -> None:
         """Take one accepted change into account."""
@@ -41,7 +41,7 @@ class UsageInvariants:
             self._counts[task.project_id, NAMES[task.status]] += 1
 
     def check_end(self, rows: Iterable[UsageHour]) -> None:
-        """What the store has counted is what happened."""
+        """Check that the usage in the store equals the events."""
         stored: Counter[tuple[str, str]] = Counter()
         for row in rows:
             for name in ("submitted", "completed", "failed", "cancelled", "attempts"):

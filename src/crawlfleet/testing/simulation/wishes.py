@@ -1,4 +1,4 @@
-"""What people of a simulated world want done: tasks of all sizes, some of which cannot succeed."""
+"""Random tasks of all sizes for a simulated world, some of which cannot succeed."""
 
 import random
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ _MEETS = {
 
 
 class WorkflowInvariants:
-    """What must hold of runs after every commit."""
+    """Invariants of runs, checked after every commit."""
 
     def __init__(self, tasks: dict[str, Task]) -> None:
         self._tasks = tasks
@@ -40,7 +40,7 @@ class WorkflowInvariants:
         self.runs: dict[str, Run] = {}
         self._rows: dict[str, dict[str, RunStep]] = defaultdict(dict)
         self._begun: dict[tuple[str, str, int], set[int]] = defaultdict(set)
-        """By run, step and attempt: which instances were begun."""
+        """Started instances, by run, step and attempt."""
         self.steered: set[str] = set()
         """Runs that people have cancelled, or run again."""
 
@@ -63,7 +63,7 @@ class WorkflowInvariants:
         assert not new, f"tasks without their step: {[*new]}"
 
     def _see_run(self, run: Run) -> bool:
-        """Whether people have let it go on."""
+        """Check a change of a run, and return whether the run was repeated."""
         before = self.runs.get(run.id)
         self.runs[run.id] = run
         if before is None:
@@ -127,7 +127,7 @@ class WorkflowInvariants:
         ]
 
     def is_over(self) -> bool:
-        """Whether every run has ended."""
+        """Return whether every run has ended."""
         return all(run.status not in LIVE_RUN for run in self.runs.values())
 
     def check_end(self) -> None:
@@ -175,7 +175,7 @@ async def submit(on: ControlPlane, wanted: dict[str, Any]) -> str:
 
 
 async def order(on: ControlPlane, verb: str, run_id: str) -> None:
-    """What people do to a run."""
+    """Carry out an order of an operator for a run."""
     if verb == "cancel":
         await on.service(Workflows).cancel(run_id, by="people")
     else:
@@ -184,7 +184,7 @@ async def order(on: ControlPlane, verb: str, run_id: str) -> None:
 
 
 def request(number: int, chance: random.Random, name: str = "workflow") -> dict[str, Any]:
-    """What people ask for: some steps after some others, with fan-out and conditions."""
+    """Return a random workflow: steps with dependencies, fan-out and conditions."""
     steps: dict[str, Any] = {}
     for place in range(chance.randint(2, 9)):
         before = chance.sample(sorted(steps), k=min(len(steps), chance.randint(0, 3)))

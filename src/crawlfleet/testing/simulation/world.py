@@ -81,7 +81,7 @@ class _World:
         )
         self._shared = SharedMemory(self._store, delay_s=self._news_delay)
         self._masters: dict[ControlPlane, Life] = {}
-        """Those that are alive and ready."""
+        """Masters that are alive and ready."""
         self._audit = Audit(self._watch, self._masters)
         self._master_lives = 0
         self._stores: list[WatchedStore] = []

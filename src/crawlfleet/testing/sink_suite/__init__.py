@@ -1,4 +1,4 @@
-"""What every sink must do: subclass `SinkSuite` in a test module, pytest finds the rest.
+"""Conformance tests for sinks: subclass `SinkSuite` in a test module, pytest finds the rest.
 
     class TestMySink(SinkSuite):
         def make_sink(self, folder: Path) -> Sink:
@@ -25,4 +25,4 @@ class SinkSuite(StagingTests, ReceiptTests):
 
 
 class CrashingSinkSuite(CrashTests):
-    """The same, where processes die. Slow: mark it so."""
+    """Tests in which processes are killed; they are slow, so mark the class as such."""

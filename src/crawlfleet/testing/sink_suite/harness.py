@@ -22,16 +22,16 @@ class FoundItem(NamedTuple):
     """One piece of output as a reader finds it."""
 
     url: str
-    """Of the item; where output is whole pages, of the page."""
+    """URL of the item; where the output is whole pages, of the page."""
     content: Any = None
     """The title; where output is whole pages, the body."""
 
 
 class SinkHarness:
-    """What the test class of a sink says about it."""
+    """Base of test classes; a sink's class describes it in these attributes."""
 
     WHOLE_PAGES = False
-    """Whether the output is pages, not items."""
+    """True if the output is pages, not items."""
 
     def make_sink(self, folder: Path) -> Sink:
         """A sink that is not open yet, for the output of that folder."""
@@ -46,7 +46,7 @@ class SinkHarness:
         raise NotImplementedError
 
     def snapshot(self, folder: Path) -> Any:
-        """What must be unchanged after a sink refused to open."""
+        """Return the state of the folder that must not change when a sink refuses to open."""
         return {
             path.relative_to(folder): path.read_bytes()
             for path in sorted(folder.rglob("*"))
@@ -54,7 +54,7 @@ class SinkHarness:
         }
 
     def expected(self, numbers: Iterable[int]) -> list[FoundItem]:
-        """What the pages with these numbers come to, sorted."""
+        """Return the expected output of the pages with these numbers, sorted."""
         found: list[FoundItem] = []
         for number in numbers:
             made = page(number)

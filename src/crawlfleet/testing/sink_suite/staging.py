@@ -1,4 +1,5 @@
-"""What is staged and committed is in the output once, whatever happened in between."""
+"""Tests of staging: staged and committed pages are in the output once, whatever happens in
+between."""
 
 from pathlib import Path
 

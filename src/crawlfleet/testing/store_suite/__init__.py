@@ -1,4 +1,4 @@
-"""What every store must do: subclass `StoreSuite` in a test module, and pytest finds the rest.
+"""Conformance tests for stores: subclass `StoreSuite` in a test module, and pytest finds the rest.
 
     class TestMyStore(StoreSuite):
         def make_store(self, folder: Path) -> Store:
@@ -51,14 +51,14 @@ class StoreSuite(
 
 
 class DurableStoreSuite(StoreSuite, CountTests, DurableStoreTests):
-    """The same for stores that outlive their process.
+    """Tests for stores that outlive their process.
 
     `make_store` called again with the same folder must give a store over the same rows.
     """
 
 
 class SharedStoreSuite(DurableStoreSuite, SharedStoreTests):
-    """The same for stores that several masters use at once.
+    """Tests for stores that several masters use at once.
 
     `make_store` called again with the same folder must give the store of another master.
     """

@@ -1,4 +1,4 @@
-"""How many tasks there are in each state, as a store says and as one counts them by hand.
+"""Tests of the number of tasks in each state, compared with a count by hand.
 
 A store may keep such counts, and go by what changes say of the states before. So some changes here
 say nothing of them, and some what is not so.

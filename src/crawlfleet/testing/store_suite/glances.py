@@ -1,4 +1,4 @@
-"""What can be read of tasks without all that they hold."""
+"""Tests of reading tasks without all of their fields."""
 
 import msgspec
 from msgspec.structs import replace

@@ -11,7 +11,7 @@ DEADLINE_S = 60.0
 
 
 class Harness:
-    """What a backend's test class says about its store."""
+    """Base of test classes; a backend's class makes its store here."""
 
     def make_store(self, folder: Path) -> Store:
         """A new store that is not open yet."""
@@ -42,7 +42,7 @@ def on_store(test: Callable[[H, Store], Awaitable[None]]) -> Callable[[H, Path],
 
 
 async def commit_one(store: Store, change: Change) -> Refusal | None:
-    """What the store said to a single change."""
+    """Commit a single change, and return its refusal or `None`."""
     (refusal,) = (await store.commit([change])).refusals
     return refusal
 

@@ -204,12 +204,12 @@ class HistoryTests(Harness):
 
 
 def _timeless(rows: Any) -> Any:
-    """Without the default rows, whose time of creation is the store's own."""
+    """Drop the default rows, whose time of creation is the store's own."""
     if isinstance(rows, list):
         return [row for row in rows if getattr(row, "id", None) != "default"]
     return rows
 
 
 def _seen(answer: Any) -> Any:
-    """What can be compared of an answer."""
+    """Return the comparable part of an answer."""
     return getattr(answer, "epoch", answer)

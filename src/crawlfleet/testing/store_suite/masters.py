@@ -1,4 +1,4 @@
-"""What a store must do that several masters share: one leads, and all hear of each other."""
+"""Tests of a store that several masters share: one leads, and all receive each other's changes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

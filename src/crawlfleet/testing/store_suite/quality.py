@@ -21,7 +21,7 @@ def ids(runs: list[MeasuredRun]) -> list[str]:
 
 
 async def remove(store: Store, *, before: float, keep: int, limit: int) -> int:
-    """What is old goes, and what is more than is kept of a series; how many runs."""
+    """Remove old measured runs, and those beyond `keep` in each series; return their number."""
     old = await store.remove(old_measured_runs(before=before, limit=limit))
     return old + await store.remove(surplus_measured_runs(keep=keep, limit=limit))
 

@@ -1,4 +1,4 @@
-"""What comes back, in which order, and what when there is nothing."""
+"""Tests of reads: the rows, their order, and the answer when there is nothing."""
 
 from collections import Counter
 from itertools import product

@@ -1,4 +1,4 @@
-"""What was committed is there when the store is opened again."""
+"""Tests of reopening a store: committed rows are kept."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What projects have used: added up in the commits that tell of it, and only if they are made."""
+"""Tests of usage: it is added up in the commits that cause it, and only if they are made."""
 
 from math import inf
 from typing import Any

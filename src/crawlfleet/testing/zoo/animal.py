@@ -57,17 +57,18 @@ class Animal(NamedTuple):
 
     name: str
     outcome: Outcome
-    """Of one request by a fetcher that takes HTML and may visit the loopback."""
+    """Expected outcome of one request by a fetcher that takes HTML and may visit the loopback."""
     behave: Behaviour | None = None
-    """At `/name` of the zoo's plain server; `None` for those that live elsewhere."""
+    """Handler at `/name` of the zoo's plain server; `None` for animals with a server of their
+    own."""
     url: str = ""
-    """Of those elsewhere; `{port:NAME}` is the port of the named server."""
+    """URL of an animal with a server of its own; `{port:NAME}` is the port of the named server."""
     final: Outcome | None = None
-    """Of a crawl that follows redirects and judges pages, where that is another one."""
+    """Expected outcome of a crawl that follows redirects and checks pages, where it differs."""
     body: bytes | None = None
-    """What the body must be, where that is the question."""
+    """Expected body, where it matters."""
     slow: bool = False
-    """Only a limit of time ends it."""
+    """True if only a timeout ends the request."""
 
 
 def reply(

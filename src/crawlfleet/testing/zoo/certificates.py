@@ -40,7 +40,7 @@ class Certificates:
 
     @property
     def authority(self) -> Path:
-        """To be trusted by visitors."""
+        """Path of the authority's certificate, which visitors trust."""
         return self._folder / "authority.pem"
 
     def server_context(self, kind: str, *, http2: bool = False) -> ssl.SSLContext:

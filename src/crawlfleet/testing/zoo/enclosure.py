@@ -29,7 +29,8 @@ _PORT: Final = re.compile(r"\{port:([\w-]+)\}")
 
 
 class Zoo:
-    """Where the animals are. `url` says it for each; `/` links to all on the plain server."""
+    """The servers of all animals. `url` returns the address of each; `/` of the plain server links
+    to all."""
 
     def __init__(self, certificates: Certificates) -> None:
         self.certificates = certificates

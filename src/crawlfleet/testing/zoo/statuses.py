@@ -35,7 +35,7 @@ def moved(name: str, to: str, final: Outcome) -> Animal:
 
 
 async def move_on(visitor: ZooVisitor) -> None:
-    """To itself with a number that is one higher."""
+    """Redirect to the same path with the next number."""
     number = int(visitor.query or 0) + 1
     await visitor.send(
         reply(b"", f"Location: {visitor.path}?{number}", status="301 Moved Permanently")
@@ -50,7 +50,7 @@ async def show_next_month(visitor: ZooVisitor) -> None:
 
 
 async def show_with_session(visitor: ZooVisitor) -> None:
-    """The same page under ever new addresses."""
+    """Answer the same page under ever new URLs."""
     number = int(visitor.query.removeprefix("sid=") or 0) * 31 + 7
     body = f'<html><body>Welcome. <a href="{visitor.path}?sid={number}">Home</a></body></html>'
     await visitor.send(reply(body.encode()))
