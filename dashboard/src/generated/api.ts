@@ -3130,7 +3130,7 @@ export interface components {
         };
         /**
          * AlertRequest
-         * @description When people should be told: `above` or `below`, one of the two, is the limit.
+         * @description An alert rule to create; its limit is either `above` or `below`.
          */
         AlertRequest: {
             /**
@@ -3173,7 +3173,7 @@ export interface components {
             /** @default true */
             is_on?: boolean;
             /**
-             * @description `error_share` says nothing of fewer tasks than this.
+             * @description Minimum number of ended tasks; with fewer, `error_share` is not measured.
              * @default 0
              */
             least?: number;
@@ -3201,7 +3201,7 @@ export interface components {
         };
         /**
          * AlertView
-         * @description A rule, and how things stand with it.
+         * @description An alert rule with its present state.
          */
         AlertView: {
             above: number | null;
@@ -6523,7 +6523,7 @@ export interface components {
         };
         /**
          * ScheduleView
-         * @description A schedule, what it did last, and when it is due next.
+         * @description A schedule with its last start and its next due instant.
          */
         ScheduleView: {
             coalesce: boolean;
@@ -6669,7 +6669,7 @@ export interface components {
             /** @description The answer as JSON. */
             payload?: unknown;
             /**
-             * @description Why the service did not do what was requested; empty when it did.
+             * @description Reason why the service did not do what was requested; empty when it did.
              * @default
              */
             refusal?: string;
@@ -6781,7 +6781,7 @@ export interface components {
         };
         /**
          * SignInRequest
-         * @description A `key`, or the `link` that somebody with a key has made: one of the two.
+         * @description A request to sign in with a `key` or with a `link`; exactly one of them.
          */
         SignInRequest: {
             /** @default null */
