@@ -1,4 +1,4 @@
-"""`alerts`: when people are told, and how things stand."""
+"""`alerts`: the rules of alerts, their states and their silences."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any

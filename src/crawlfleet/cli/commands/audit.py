@@ -1,4 +1,4 @@
-"""`audit`: who changed what."""
+"""`audit`: the log of changes, with the actor of each."""
 
 from collections.abc import Sequence
 from typing import Annotated

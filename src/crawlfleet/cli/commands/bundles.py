@@ -140,7 +140,7 @@ def draw_bundles(found: Sequence[BundleView]) -> Table:
 
 
 def draw_bundle(bundle: BundleView) -> RenderableType:
-    """All that is known about a bundle."""
+    """Draw all facts about a bundle."""
     head = facts(
         [
             ("name", cell(bundle.name)),

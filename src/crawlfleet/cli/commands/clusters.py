@@ -180,7 +180,7 @@ def _owner(cluster: ClusterView) -> str:
 
 
 def draw_cluster(cluster: ClusterView) -> RenderableType:
-    """All that is known about a cluster."""
+    """Draw all facts about a cluster."""
     return facts(
         [
             ("id", cell(cluster.id)),

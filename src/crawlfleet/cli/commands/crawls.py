@@ -1,4 +1,4 @@
-"""`crawls`: what the fleet crawls, what it has found, and what it is to do."""
+"""`crawls`: show the crawls of the fleet and their output, and control them."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`events`: what happened in the fleet, and what happens."""
+"""`events`: show past events of the fleet, and follow new ones."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final

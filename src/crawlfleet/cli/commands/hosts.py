@@ -1,4 +1,4 @@
-"""`hosts`: who visits which hosts, and what they wait for."""
+"""`hosts`: the hosts that the fleet visits, with their limits, users, queues and pauses."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`keys`: who may use the API."""
+"""`keys`: the keys to the API."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""`logs`: what an execution says, line by line."""
+"""`logs`: the log of an execution, line by line."""
 
 from contextlib import aclosing
 from typing import Annotated, Any, Final

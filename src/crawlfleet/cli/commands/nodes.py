@@ -1,4 +1,4 @@
-"""`nodes`: look at nodes and tell them what to do."""
+"""`nodes`: show nodes and control them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -182,7 +182,7 @@ def draw_nodes(nodes: Sequence[NodeView]) -> Table:
 
 
 def draw_node(node: NodeView) -> RenderableType:
-    """All that is known about a node."""
+    """Draw all facts about a node."""
     return facts(
         [
             ("id", cell(node.id)),

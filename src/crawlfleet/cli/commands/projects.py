@@ -106,7 +106,7 @@ def draw_projects(projects: Sequence[ProjectView]) -> Table:
 
 
 def draw_project(project: ProjectView) -> RenderableType:
-    """All that is known about a project."""
+    """Draw all facts about a project."""
     return facts(
         [
             ("id", cell(project.id)),

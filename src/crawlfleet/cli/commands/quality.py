@@ -1,4 +1,4 @@
-"""`quality`: what was measured of the items of tasks, and what to think of it."""
+"""`quality`: the measured quality of tasks' items, and the verdicts on it."""
 
 from collections.abc import Sequence
 from typing import Annotated

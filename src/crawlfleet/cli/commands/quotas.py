@@ -1,4 +1,4 @@
-"""`quotas`: what projects may have, what they use of it, and whose share is how large."""
+"""`quotas`: the limits, the usage and the shares of projects."""
 
 import csv
 import io

@@ -38,7 +38,7 @@ def draw_schedules(schedules: Sequence[ScheduleView]) -> Table:
 
 
 def draw_schedule(schedule: ScheduleView) -> RenderableType:
-    """All that is known about a schedule."""
+    """Draw all facts about a schedule."""
     grace = schedule.misfire_grace_s
     known = facts(
         [

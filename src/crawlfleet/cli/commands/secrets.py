@@ -1,4 +1,4 @@
-"""`secrets`: what code may know and nobody reads."""
+"""`secrets`: values that the code of tasks receives and that cannot be read back."""
 
 import sys
 from collections.abc import Sequence

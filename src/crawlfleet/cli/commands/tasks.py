@@ -1,4 +1,4 @@
-"""`tasks`: look at tasks and change what becomes of them."""
+"""`tasks`: show tasks and control them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -152,7 +152,7 @@ def draw_tasks(tasks: Sequence[TaskView]) -> Table:
 def draw_task(
     task: TaskView, attempts: Sequence[ExecutionView], happened: Sequence[EventView]
 ) -> RenderableType:
-    """All that is known about a task."""
+    """Draw all facts about a task."""
     parts: list[RenderableType] = [
         facts(
             [

@@ -36,7 +36,7 @@ def draw_webhooks(webhooks: Sequence[WebhookView]) -> Table:
 
 
 def draw_webhook(webhook: WebhookView) -> RenderableType:
-    """All that is known about a webhook."""
+    """Draw all facts about a webhook."""
     known: list[tuple[str, RenderableType | None]] = [
         ("id", cell(webhook.id)),
         ("name", cell(webhook.name)),

@@ -1,4 +1,4 @@
-"""`webhooks`: who is told of what happens."""
+"""`webhooks`: the receivers of events, and the deliveries to them."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`whoami` and `task-types`: as what a key may ask, and what tasks it may submit."""
+"""`whoami` and `task-types`: the key of the caller, and the types of tasks that it may submit."""
 
 from collections.abc import Sequence
 from typing import Annotated

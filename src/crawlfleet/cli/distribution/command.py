@@ -1,6 +1,6 @@
-"""`distribute`: the command line of an earlier system, for those who know it.
+"""`distribute`: the command line of an earlier system, for its users.
 
-It starts what `master`, `worker` and `up` start. What its JSON file says takes the place of a
+It starts the same processes as `master`, `worker` and `up`. Its JSON file takes the place of a
 settings file: the environment and flags win over it.
 """
 
@@ -108,7 +108,7 @@ def distribute(
 
 
 def _remember(said: DistributionFile) -> None:
-    """Put what the file says where the program and all that it starts find it."""
+    """Make the settings of the file visible to this program and to all processes that it starts."""
     for name, value in settings_of(said):
         os.environ.setdefault(config.SETTINGS[name].variable, _text(value))
     labels = _labels(said)
@@ -153,7 +153,7 @@ def _local_token(folder: Path) -> str:
 
 
 def _show(said: DistributionFile, data: Path | None, *, as_json: bool) -> None:
-    """The state of the master that is meant: the one named, else the one of the data folder."""
+    """Show the state of the master that is named, else of the one of the data folder."""
     url = said.master_url
     if url is None and (said.host or said.port):
         url = url_of(said.host or "", said.port or 8000, tls=False, anywhere="127.0.0.1")

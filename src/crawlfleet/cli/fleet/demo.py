@@ -1,4 +1,4 @@
-"""Work to watch: a crawl of the demo shop, and tasks of other kinds around it."""
+"""Submits work for a demo: a crawl of the demo shop, and tasks of other kinds around it."""
 
 import asyncio
 import random
