@@ -88,6 +88,7 @@ def world(master: Master) -> World:
         "cluster_id": "rival-cluster",
         "node_id": node.id,
         "device_id": node.id,
+        "service": "frontier",
         "schedule_id": master.post("/api/v1/schedules", schedule, status=201)["id"],
         "workflow_id": ran["workflow_id"],
         "run_id": ran["id"],

@@ -233,6 +233,7 @@ def cast(master: Master) -> Cast:
     ids = {
         "node_id": node.id,
         "device_id": node.id,
+        "service": "frontier",
         "task_id": crawling.task,
         "execution_id": work["execution_id"],
         "key_id": master.key("somebody", "viewer")[0],

@@ -4758,7 +4758,7 @@ export interface components {
         };
         /**
          * FieldProblem
-         * @description One thing wrong with one field of a request, and what to do about it.
+         * @description A problem with one field of a request, and its remedy.
          */
         FieldProblem: {
             field: string;
