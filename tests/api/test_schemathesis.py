@@ -86,6 +86,7 @@ def ids(master: Master) -> dict[str, str]:
     return {
         "node_id": node.id,
         "device_id": node.id,
+        "service": "frontier",
         "task_id": master.submit(task_type="nobodys"),
         "execution_id": work["execution_id"],
         "project_id": "there",
