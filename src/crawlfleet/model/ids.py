@@ -1,7 +1,7 @@
-"""Identifiers: a prefix that names the kind, and a time-ordered, unguessable body.
+"""Identifiers: a prefix for the kind, and a time-ordered, unguessable body.
 
-The body is 25 lower-case base-32 characters: 45 bits of milliseconds (good until the year 3084)
-and 80 random bits. Sorting ids sorts by time of creation; nobody can guess a neighbour.
+The body is 25 lower-case base-32 characters: 45 bits of milliseconds (good until the year 3084) and
+80 random bits. Sorting ids sorts by time of creation.
 """
 
 from collections.abc import Callable

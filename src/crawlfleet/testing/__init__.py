@@ -1,1 +1,1 @@
-"""Suites and stand-ins that are shipped for the authors of plug-ins."""
+"""Conformance suites and test doubles for authors of plug-ins."""

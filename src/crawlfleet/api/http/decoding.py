@@ -19,7 +19,8 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _HALF: Final = re.compile(
     rb"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])",
 )
-"""The first half of a pair in JSON, without the second: the decoder says that it was truncated."""
+"""The first half of a surrogate pair in JSON, without the second: the decoder reports
+truncation."""
 
 
 def decode_body(body: bytes, type: type[T]) -> T:

@@ -22,9 +22,9 @@ _STRANGE: Final = ("Invalid HTTP request received.", "Unsupported upgrade reques
 
 
 class InvalidRequestLogFilter(logging.Filter):
-    """Limits the log lines about connections that send no HTTP to a few a minute, so that a client
-    that opens thousands of them does not fill the log. Each line says how many were left out
-    before it."""
+    """Limits the log lines about connections that send no HTTP to a few per minute, so that a
+    client that opens thousands of them does not fill the log. Each line has the number of lines
+    that were left out before it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -193,7 +193,7 @@ class SuiteCrawl(RuleBasedStateMachine):
 
     @rule(worker=st.sampled_from(WORKERS))
     def lose(self, worker: str) -> None:
-        """A worker is gone; what it says later is refused."""
+        """Forget a worker; its later commits are refused."""
         lost = self._leases[worker]
         self._do(self._frontier.forget(worker))
         self._leases[worker] = {}

@@ -1,4 +1,4 @@
-"""Runs a test that is a coroutine on a fresh frontier, and speaks to it in short words."""
+"""Runs a test that is a coroutine on a fresh frontier, with short functions to call it."""
 
 import asyncio
 import hashlib
@@ -29,7 +29,7 @@ B: Final = "https://b.example"
 C: Final = "https://c.example"
 ME: Final = "worker-1"
 WORKERS: Final = (ME, "other", "third", "w0", "w1", "w2", "w3")
-"""All that the tests speak of."""
+"""Names of all workers in the tests."""
 
 
 class FrontierHarness:
@@ -154,7 +154,7 @@ async def commit(
     receipts: Mapping[str, Any] | None = None,
     worker: str = ME,
 ) -> list[str]:
-    """Commit what happened to one lease; the hosts that were refused."""
+    """Commit results for one lease; return the hosts that were refused."""
     part = HostCommit(
         host=one.host,
         token=one.token,

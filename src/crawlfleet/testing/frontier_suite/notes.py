@@ -21,7 +21,7 @@ from crawlfleet.testing.frontier_suite.harness import (
 
 
 def noted(items: int, **fields: Any) -> dict[str, Any]:
-    """Notes as they are committed, of an execution that has found so many items."""
+    """Return the notes of an execution that has found this many items."""
     spent = {"requests": items + 1, "bytes": 100 * items, "retries": 1, "rejected": {"links": 2}}
     return {"items": items, "pages": 1, "urls": 1, "spent": spent, **fields}
 

@@ -1,4 +1,4 @@
-"""Later rounds: what was visited is visited again, with what its visit left to ask with."""
+"""Tests of later rounds: visited URLs are visited again, with the validator of the last visit."""
 
 from pathlib import Path
 

@@ -39,7 +39,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     seed: int = 1
     port: int = 0
     latency_ms: float = 0.0
-    """Answers take up to so long, each its own time."""
+    """Maximum latency of an answer; each answer has its own."""
     least_latency_ms: float = 0.0
     """Minimum latency of an answer."""
     crawl_delay_s: tuple[float, ...] = ()
@@ -52,7 +52,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The share of pages to which links lead by way of a redirect."""
 
     def chance(self, *what: object) -> int:
-        """A number that follows from the seed and from what it is for."""
+        """Return a number that is derived from the seed and the purpose."""
         return xxh3_64_intdigest(repr((self.seed, *what)).encode())
 
     def host(self, page: int) -> str:
@@ -177,6 +177,6 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _children(place: int, pages: int) -> range:
-    """The children of a page in a tree of so many."""
+    """Return the children of a page in a tree of this many pages."""
     first = place * FAN_OUT + 1
     return range(first, min(first + FAN_OUT, pages))

@@ -1,4 +1,4 @@
-"""The known site in a process of its own, and what its log says."""
+"""The known site in a separate process, and its log of requests."""
 
 import contextlib
 import os

@@ -71,7 +71,7 @@ def on_locks(test: Callable[[H, Locks, Path], Awaitable[None]]) -> Callable[[H, 
 async def must_take(
     locks: Locks, holder: str, lease_s: float = 60.0, name: str = "door"
 ) -> LockHold:
-    """A hold that nothing may stand in the way of."""
+    """Take a lock that must be free."""
     hold = await locks.take(name, holder, lease_s)
     assert isinstance(hold, LockHold), f"{hold.holder} has it"
     return hold
@@ -84,13 +84,13 @@ def held_by(
 
 
 class Guard:
-    """Something that is written to under a lock, and compares tokens: what fencing is for."""
+    """A file that is written to under a lock and compares tokens, as fencing requires."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def write(self, token: int, word: str) -> bool:
-        """Append a word, unless somebody with a higher token was here; whether it was taken."""
+        """Append a word unless a higher token was used before; return whether it was appended."""
         with self._path.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)

@@ -20,7 +20,7 @@ from crawlfleet.worker.executor.locks import HeldLock
 
 
 class CutLocks:
-    """Locks whose renewals get lost on the way."""
+    """Locks whose renewals are lost."""
 
     def __init__(self, locks: Locks) -> None:
         self.is_cut = False

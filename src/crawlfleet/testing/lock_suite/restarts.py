@@ -1,4 +1,4 @@
-"""Locks that outlive who asked for them."""
+"""Tests of locks that are held when their process ends."""
 
 from pathlib import Path
 

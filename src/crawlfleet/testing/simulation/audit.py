@@ -1,4 +1,4 @@
-"""Looks over the masters' shoulders: what they believe must be what was committed."""
+"""Checks that the state of the masters in memory equals the committed state."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""An event loop whose time passes only when everybody waits, and then at once."""
+"""An event loop whose time moves only when all tasks wait, and then at once."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ EPOCH: Final = 1_750_000_000.0
 
 
 class Stalled(AssertionError):
-    """Nothing is left to happen, although somebody still waits."""
+    """Nothing is left to happen, but a task still waits."""
 
 
 class _NoWaiting(selectors.SelectSelector):

@@ -27,7 +27,7 @@ class FamilyInvariants:
         return [id for parent in parents for id in self._shards.get(parent, {}).values()]
 
     def observe(self, change: Change) -> None:
-        """Check what an accepted change did, once the account has it."""
+        """Check an accepted change, after the account was updated with it."""
         for task in change.tasks:
             if task.parent_id is not None and task.version == 1:
                 shards = self._shards.setdefault(task.parent_id, {})

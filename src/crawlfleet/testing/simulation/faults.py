@@ -65,7 +65,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     store_fails_before: float = 0.0
     store_fails_after: float = 0.0
     slow_answer: float = 0.0
-    """Readers of the store see a commit long before the one who made it."""
+    """Rate of commits that readers of the store see long before the writer gets the answer."""
     turned: float = 0.0
     """A node turns to another master, although its own answers."""
     slow_read: float = 0.0
@@ -151,7 +151,7 @@ class WatchedStore:
             await self._grave
 
     def bury(self) -> None:
-        """Let go of those who hang in this store, at the end of the world."""
+        """End the calls that hang in this store, at the end of the world."""
         self.dead = True
         if not self._grave.done():
             self._grave.cancel()
@@ -222,7 +222,7 @@ class FaultyLink:
         )
 
     def break_calls(self, master: "ControlPlane") -> None:
-        """The master has died: nobody will answer what is under way."""
+        """Break the calls to a master that has died."""
         for call, asked in [*self._calls.items()]:
             if asked is master:
                 call.cancel()
@@ -248,7 +248,7 @@ class FaultyLink:
         return answer
 
     def _choose(self, turned: float) -> "ControlPlane":
-        """The master that was asked last, unless it is dead, or by chance another."""
+        """Choose the last master, unless it is dead; by chance another one."""
         masters = self._masters()
         if not masters:
             raise MasterUnreachable("the master is down")
@@ -294,7 +294,8 @@ class SimulatedWork(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     """`ok`, `error` (sometimes), `bad` (always an error), `hang` (ignores its time limit)."""
     shards: int = 1
-    """Over so many tasks it is spread; the last of them fares as `outcome` says, others well."""
+    """Number of tasks to split it into; the last of them ends as `outcome` says, the others
+    succeed."""
 
 
 def divide_work(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
@@ -306,7 +307,7 @@ def divide_work(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
 
 
 class SimulatedPool:
-    """An `ExecutorPool` whose executors are sleeps with an outcome."""
+    """An `ExecutorPool` whose executors only sleep and return an outcome."""
 
     task_types = ("work",)
     ahead = 0

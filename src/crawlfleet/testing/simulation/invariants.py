@@ -67,7 +67,7 @@ class Invariants:
         self.quality = QualityInvariants()
         self.usage = UsageInvariants()
         self.acting: set[str] = set()
-        """Executions whose executor is at work right now, whatever the master believes."""
+        """Executions whose executor is running now, whatever the master believes."""
 
     def observe(self, change: Change) -> None:
         """Take one accepted change into account."""
@@ -128,7 +128,7 @@ class Invariants:
             )
 
     def check_tenants(self, tenancy: Tenancy) -> None:
-        """So must its book of what each project holds."""
+        """Check the master's account of each project."""
         try:
             for project_id in self.tenants.projects():
                 self.tenants.check(tenancy.tenant(project_id))
@@ -181,7 +181,7 @@ class Invariants:
         )
 
     def _see_task(self, task: Task, moves: list[Event]) -> None:
-        """`moves` are the events of this change that tell of the task's states."""
+        """Check a task; `moves` are the events of this change about the task's states."""
         before = self.tasks.get(task.id)
         self.tasks[task.id] = task
         self._check_dedup(task)

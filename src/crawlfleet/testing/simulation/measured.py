@@ -1,4 +1,4 @@
-"""Tasks with expectations in a simulated world: each end comes with what was measured, once."""
+"""Invariants of tasks with expectations: each end has one measurement."""
 
 import random
 from typing import Final

@@ -1,4 +1,4 @@
-"""Schedules in a simulated world: people make some, and what they fire is watched."""
+"""Schedules in a simulated world: random requests, and invariants of their starts."""
 
 import random
 from datetime import UTC, datetime

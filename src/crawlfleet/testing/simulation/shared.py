@@ -106,7 +106,7 @@ class Seat:
                 yield told
 
     def hear(self, seq: int) -> None:
-        """Somebody else has written events up to this number."""
+        """Note that another seat has written events up to this number."""
         self._newest = max(self._newest, seq)
         self._news.set()
 

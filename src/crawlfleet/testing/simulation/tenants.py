@@ -14,7 +14,7 @@ UNIT = 1e-6
 
 
 def named(allowances: Sequence[Allowance]) -> Iterator[tuple[str, Allowance]]:
-    """The projects of a world, each with what it may have."""
+    """Return the projects of a world with their quotas."""
     for number, allowance in enumerate(allowances):
         yield f"project-{number}", allowance
 
@@ -56,7 +56,7 @@ class TenantInvariants:
             )
 
     def check(self, tenant: Tenant) -> None:
-        """The master's book of a project must be what its live leases hold."""
+        """Check that the master's account of a project equals its live leases."""
         live = self._live[tenant.id].values()
         assert tenant.running == len(live), (
             f"{tenant.id} has {len(live)} live leases, the master thinks {tenant.running}"

@@ -168,7 +168,7 @@ async def save(on: ControlPlane, wanted: dict[str, Any]) -> str:
 
 
 async def submit(on: ControlPlane, wanted: dict[str, Any]) -> str:
-    """Submit a workflow; the id of its run. Asked again, it is the same run."""
+    """Submit a workflow, and return the id of its run; a repeated request returns the same run."""
     workflow, _ = await on.service(Workflows).save(msgspec.json.encode(wanted), by="people")
     run, _ = await on.service(Workflows).start(workflow.id, {}, by="people", key=wanted["name"])
     return run.id

@@ -1,4 +1,5 @@
-"""One world from one seed: masters that die, nodes that come and go, people who interfere."""
+"""One world from one seed: masters that die, nodes that join and leave, operators that
+interfere."""
 
 import asyncio
 import contextlib
@@ -145,7 +146,7 @@ class _World:
         )
 
     async def _pass_time(self, seconds: float, people: list[asyncio.Task[None]]) -> None:
-        """Let time pass; what goes wrong with anybody comes out here."""
+        """Let time pass; errors of any task are raised here."""
         done, _ = await asyncio.wait(people, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
         if self._watch.violation is not None:
             raise self._watch.violation

@@ -81,7 +81,7 @@ def _run(make: Maker, folder: Path, journal: Path, seed: int) -> None:
 
 class CrashTests(SinkHarness):
     MAKE: Maker
-    """A function of a module, wrapped in `staticmethod`; what `make_sink` uses too."""
+    """A function of a module, wrapped in `staticmethod`, that `make_sink` calls, too."""
 
     def test_output_has_each_committed_page_once_after_many_kills(self, tmp_path: Path) -> None:
         chance = random.Random(tmp_path.name)

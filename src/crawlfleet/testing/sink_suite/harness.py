@@ -42,7 +42,7 @@ class SinkHarness:
         raise NotImplementedError
 
     def spoil(self, folder: Path) -> None:
-        """Make the output another than what was committed, as somebody might by mistake."""
+        """Change the output so that it differs from the committed one, as by mistake."""
         raise NotImplementedError
 
     def snapshot(self, folder: Path) -> Any:

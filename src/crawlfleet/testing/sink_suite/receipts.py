@@ -1,4 +1,4 @@
-"""A receipt is small, and is only good for the output that it speaks of."""
+"""Tests of receipts: they are small, and valid only for their own output."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The audit log: one row for each request, together with what the request changed."""
+"""Tests of the audit log: one row for each request, committed with the changes of the request."""
 
 from msgspec.structs import replace
 

@@ -30,7 +30,7 @@ _NEXT = {
 
 
 class _Walk:
-    """Draws changes of a few hundred tasks, and knows what became of those that were made."""
+    """Draws changes of a few hundred tasks, and tracks the accepted ones."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -57,7 +57,7 @@ def is_refused(refusal: Refusal | None, kind: RefusalKind, subject: str) -> bool
 
 
 async def take_lead(store: Store, leader: str) -> int:
-    """Become the leader, which nobody may stand in the way of; the epoch."""
+    """Become the leader, when there is no other; return the epoch."""
     lead = await store.lead(leader)
     assert lead is not None
     return lead.epoch

@@ -54,7 +54,7 @@ def _execution(number: int) -> Execution:
 
 
 class _Chance:
-    """Draws steps, most of which fit what was accepted before."""
+    """Draws steps, most of which fit the accepted changes."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -49,7 +49,7 @@ async def _opened(store: Store) -> AsyncIterator[Store]:
 
 
 async def wait_for_lead(store: Store, leader: str) -> int:
-    """Stand for the lead until it is won; the epoch."""
+    """Wait until the lead is won, and return the epoch."""
     async with asyncio.timeout(SOON_S):
         while True:
             lead = await store.lead(leader)
@@ -59,7 +59,7 @@ async def wait_for_lead(store: Store, leader: str) -> int:
 
 
 async def hear(changes: AsyncIterator[int], upto: int) -> int:
-    """Listen until an event with at least that number was told of."""
+    """Wait until the changes have reached this event number; return the newest number."""
     async with asyncio.timeout(SOON_S):
         async for newest in changes:
             if newest >= upto:

@@ -63,7 +63,7 @@ CASES: Final[tuple[tuple[Any, Meets], ...]] = (
     (is_set("task_id"), lambda row: row.task_id is not None),
     (is_unset("task_id"), lambda row: row.task_id is None),
 )
-"""Terms, and what they mean."""
+"""Terms with functions that evaluate them."""
 
 
 def _expected(meets: Meets, query: Query[Firing]) -> list[Firing]:

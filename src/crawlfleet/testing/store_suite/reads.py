@@ -262,7 +262,7 @@ class ReadTests(Harness):
     async def test_attempts_are_listed_oldest_first_even_within_one_instant(
         self, store: Store
     ) -> None:
-        """The token tells which came first; ids made in one millisecond are in no order."""
+        """Executions are in order of token; ids of the same millisecond are in no order."""
         rows = [
             make_execution(3, token=1),
             make_execution(1, token=2),

@@ -1,4 +1,4 @@
-"""Schedules and what became of their due instants, written together with the tasks they start."""
+"""Tests of schedules and their firings, which are committed with the tasks that they start."""
 
 from msgspec.structs import replace
 

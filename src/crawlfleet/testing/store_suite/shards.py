@@ -1,4 +1,4 @@
-"""Tasks that were split: their shards are found, told in short, and kept while they are needed."""
+"""Tests of split tasks: their shards are found, summarised, and kept while they are needed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Cursors, removal of what is old, and a store that is closed."""
+"""Tests of cursors, removal of old rows, and closed stores."""
 
 import asyncio
 from pathlib import Path

@@ -114,6 +114,7 @@ class UsualTests(Harness):
 
 
 def _moved(row: Row, status: Any, steps: Mapping[Any, tuple[str, ...]], full: Row) -> Row:
-    """The row in its next state, with what usually changes then taken from the full one."""
+    """Return the row in its next state; the fields that usually change then are those of the full
+    row."""
     taken = {name: getattr(full, name) for name in steps[status]}
     return replace(row, status=status, version=row.version + 1, **taken)

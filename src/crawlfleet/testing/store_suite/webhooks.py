@@ -1,4 +1,4 @@
-"""Webhooks, what is on its way to them, and rules for alerts."""
+"""Tests of webhooks, their deliveries, and alert rules."""
 
 from msgspec.structs import replace
 

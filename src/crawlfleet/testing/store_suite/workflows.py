@@ -1,4 +1,4 @@
-"""Workflows, their versions, and runs, whose steps are written with the tasks that they begin."""
+"""Tests of workflows, their versions, and runs, whose steps are committed with their tasks."""
 
 from msgspec.structs import replace
 

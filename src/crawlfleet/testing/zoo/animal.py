@@ -1,4 +1,4 @@
-"""One kind of misbehaviour: what it does to a visitor and what should come of it."""
+"""One kind of misbehaviour: its handler and the expected outcome."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from crawlfleet.model.crawl.parameters import Outcome
 
 
 class ZooVisitor:
-    """Somebody who sent a request, as an animal sees them."""
+    """The client of a request, as a handler sees it."""
 
     def __init__(
         self, path: str, query: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -1,4 +1,4 @@
-"""Certificates for the zoo, made when it opens: good, expired, for somebody else, self-signed."""
+"""Certificates for the zoo, made when it opens: good, expired, for another host, self-signed."""
 
 import shutil
 import ssl
@@ -30,7 +30,7 @@ class OpensslMissing(Exception):
 
 
 class Certificates:
-    """An authority of the zoo's own, and what it signed (or not). Needs the openssl program."""
+    """The zoo's own authority and the certificates of its servers. Needs the openssl program."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class Certificates:
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """Trusts the authority and nobody else."""
+        """Return a client context that trusts only the zoo's authority."""
         context = client_context(str(self.authority))
         context.set_alpn_protocols(["h2", "http/1.1"])
         return context

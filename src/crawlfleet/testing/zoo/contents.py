@@ -1,4 +1,4 @@
-"""Animals whose bodies are not what they seem, or more than anyone wants."""
+"""Animals whose bodies are not what they seem, or larger than a client wants."""
 
 import gzip
 import struct
@@ -41,7 +41,7 @@ def _raw_deflate(data: bytes) -> bytes:
 
 @cache
 def make_bomb(encoding: str) -> bytes:
-    """A few kilobytes that stand for 200 MB."""
+    """Return a few kilobytes that decompress to 200 MB."""
     times = BOMB_BYTES // len(ZEROES)
     match encoding:
         case "br":
@@ -69,13 +69,13 @@ def bomb(encoding: str) -> Behaviour:
 
 
 def prepare() -> None:
-    """Make now what takes a moment, so that nobody waits for it in the middle of a visit."""
+    """Prepare slow contents in advance, so that no visit has to wait for them."""
     for encoding in ("gzip", "br", "zstd"):
         make_bomb(encoding)
 
 
 async def send_much(visitor: ZooVisitor) -> None:
-    """A hundred megabytes, and nothing that said so."""
+    """Send a hundred megabytes without a length."""
     await visitor.send(reply(length=None))
     for _ in range(1600):
         await visitor.send(b"<p>much</p> " * 5461)

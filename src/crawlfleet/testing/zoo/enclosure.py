@@ -36,7 +36,7 @@ class Zoo:
         self.certificates = certificates
         self.ports: dict[str, int] = {}
         self.visits: list[str] = []
-        """Names of the animals that were asked for, in order."""
+        """Names of the animals that were requested, in order."""
         self._behaviours: dict[str, Behaviour] = {
             animal.name: animal.behave for animal in ANIMALS if animal.behave
         }

@@ -32,7 +32,7 @@ LONG: Final = b"<!doctype html><title>Long</title>" + b"<p>All of this has to co
 
 
 class Guest:
-    """Somebody who asked for something on a stream, as an animal sees them."""
+    """The client of a request on a stream, as a handler sees it."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Guest:
                 await self.listen()
 
     async def listen(self) -> None:
-        """Until the guest says something."""
+        """Wait until the client sends something."""
         data = await self._reader.read(65_536)
         if not data:
             raise ConnectionResetError("the guest is gone")
@@ -101,7 +101,7 @@ async def _long(guest: Guest) -> None:
 
 
 async def _goaway_kindly(guest: Guest) -> None:
-    """Says that it goes, and finishes what it has begun."""
+    """Send GOAWAY, and finish the stream that was begun."""
     await guest.head(*HTML)
     await guest.frames(GoAwayFrame(0, last_stream_id=guest.stream, error_code=0))
     guest.http.send_data(guest.stream, PAGE, end_stream=True)
@@ -147,7 +147,7 @@ async def _endless_headers(guest: Guest) -> None:
 
 
 async def _starving(guest: Guest) -> None:
-    """Says that there is a body, and sends none of it."""
+    """Announce a body, and send none of it."""
     await guest.head(*HTML)
     await guest.wait()
 
@@ -187,7 +187,7 @@ async def _unending_body(guest: Guest) -> None:
 
 
 async def _giant_frame(guest: Guest) -> None:
-    """Longer than the guest said that a frame may be."""
+    """Send a frame longer than the client's limit."""
     await guest.head(*HTML)
     await guest.frames(DataFrame(guest.stream, data=b"x" * 400_000))
     await guest.wait()
@@ -293,7 +293,7 @@ _BEHAVIOURS: Final = {f"/{name}": behave for name, _, behave, _ in _KINDS}
 
 
 async def talk_frames(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Let the animals speak to whoever comes, one request after another."""
+    """Serve each client, one request after another."""
     http = H2Connection(
         H2Configuration(
             client_side=False,

@@ -1,4 +1,4 @@
-"""Animals whose answers are no proper HTTP: lengths, chunks, headers, first lines."""
+"""Animals whose answers are not valid HTTP: lengths, chunks, headers, first lines."""
 
 from typing import Final
 

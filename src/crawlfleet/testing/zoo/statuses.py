@@ -1,4 +1,4 @@
-"""Animals that are fine as HTTP goes, and whose status is the point."""
+"""Animals with valid HTTP whose status matters."""
 
 from typing import Final
 
