@@ -12,7 +12,7 @@ from bench.tasks.processes import Cost
 from bench.tasks.systems import Site
 
 POLL_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 1.0
 SHORTEST_PAUSE_S: Final = 0.005
 SHARE_BEFORE_CLOCK: Final = 0.05
 """Workers start, import and fill their prefetch while this share of the tasks is done."""
@@ -149,7 +149,7 @@ def _pause_s(done: int, left: int, seconds: float) -> float:
     At first there is little to tell that from, so that it is no longer than the time that passed.
     """
     rest_s = left * seconds / max(done, 1)
-    longest_s = min(max(seconds, POLL_S), LONGEST_PAUSE_S)
+    longest_s = min(max(seconds, POLL_S), MAX_PAUSE_S)
     return min(max(rest_s / 2, SHORTEST_PAUSE_S), longest_s)
 
 

@@ -22,7 +22,7 @@ from tests.sampling import SOAK
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api schemathesis")]
 
-LONGEST_WAIT_S: Final = 0.05
+MAX_WAIT_S: Final = 0.05
 EXAMPLES: Final = 20 if SOAK else 3
 """Beside those at the bounds of each field."""
 ALIKE: Final = {
@@ -124,7 +124,7 @@ def patient(asked: Any, name: str) -> None:
     """Nobody waits long for these."""
     if isinstance(asked, dict) and name in asked:
         with contextlib.suppress(TypeError, ValueError):
-            asked[name] = type(asked[name])(min(float(asked[name]), LONGEST_WAIT_S))
+            asked[name] = type(asked[name])(min(float(asked[name]), MAX_WAIT_S))
 
 
 def is_tried_elsewhere(name: str, case: Any) -> bool:

@@ -101,7 +101,7 @@ def test_what_needs_attention_is_not_called_well() -> None:
     assert calm.verdict is DoctorVerdict.OK
     many = list(doctor._attention([concern(HIGH)] * 7))
     assert {each.verdict for each in many} == {DoctorVerdict.WARNING}
-    assert len(many) == doctor.MOST_CONCERNS + 1
+    assert len(many) == doctor.MAX_CONCERNS + 1
     assert many[-1].message == "and 2 more"
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from crawlfleet.crawl.engine.crawl import Summary
-from crawlfleet.crawl.engine.engine import HAND_IN_EVERY_S, MOST_HELD_PAGES
+from crawlfleet.crawl.engine.engine import HAND_IN_EVERY_S, MAX_HELD_PAGES
 from crawlfleet.crawl.politeness.local_limits import IN_FLIGHT
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from tests.crawl.crawling import Command, lines, told, truth, visits
@@ -85,7 +85,7 @@ def test_killed_again_and_again_it_has_every_item_once(tmp_path: Path, workers: 
         again = asked_again(site.hits(), deaths)
         assert max(age for ages in again.values() for age in [0.0, *ages]) <= LATEST_S
         counts = [len(ages) for ages in again.values()]
-        assert max(counts) <= workers * (MOST_HELD_PAGES + 2 * IN_FLIGHT)
+        assert max(counts) <= workers * (MAX_HELD_PAGES + 2 * IN_FLIGHT)
         print(
             f"\n{workers} workers, {len(deaths)} deaths: {sum(counts)} of {SITE.pages} pages were "
             f"visited again, at most {max(counts)} for one death"

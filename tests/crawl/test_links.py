@@ -12,7 +12,7 @@ from crawlfleet.core.urls.traps import Variants
 from crawlfleet.crawl.engine.outcomes import OutcomeReader
 from crawlfleet.crawl.extract.page_reader import PageReader
 from crawlfleet.crawl.fetch.messages import Fetched
-from crawlfleet.crawl.links import MOST_LINKS, Links
+from crawlfleet.crawl.links import MAX_LINKS, Links
 from crawlfleet.crawl.public_suffixes import bundled
 from crawlfleet.model.crawl.extraction import ExtractionPlan
 from crawlfleet.model.crawl.frontier import Link, Visit, WaitingUrl
@@ -225,7 +225,7 @@ def test_the_list_of_public_suffixes_comes_with_us(name: str, registrable: str) 
 def test_a_page_with_too_many_links_is_bounded() -> None:
     crawl = links(remembered=100_000)
     found = crawl.resolve(f"{SITE}/", [f"/{number}" for number in range(12_000)])
-    assert crawl.first(found) == found[:MOST_LINKS]
+    assert crawl.first(found) == found[:MAX_LINKS]
     assert crawl.refused == {"links": 2_000}
     assert crawl.first(found, 50_000) == found
     assert crawl.first(found[:10]) == found[:10]
@@ -265,7 +265,7 @@ def judged(body: bytes, content_type: str) -> tuple[Visit, Links]:
 def test_what_is_not_followed_is_told_with_the_page() -> None:
     anchors = "".join(f"<a href=/{number}>x</a>" for number in range(50_000))
     visit, crawl = judged(anchors.encode(), "text/html")
-    assert [link.url for link in visit.links] == [f"{SITE}/{n}" for n in range(MOST_LINKS)]
+    assert [link.url for link in visit.links] == [f"{SITE}/{n}" for n in range(MAX_LINKS)]
     assert visit.note == "only the first 10,000 of its links are followed"
     assert crawl.refused["links"] == 40_000
 

@@ -12,8 +12,8 @@ from crawlfleet.crawl.fetch.dial import AddressRefused, NetworkTrouble
 from crawlfleet.executors.fetch_list import AT_ONCE, FetchedList, FetchedPage, ListFetch
 from crawlfleet.executors.http_fetch import (
     BODY_LIMIT,
-    MOST_URL_BYTES,
-    MOST_URLS,
+    MAX_URL_BYTES,
+    MAX_URLS,
     BadRequest,
     HttpFetch,
     HttpFetchParameters,
@@ -141,7 +141,7 @@ def test_hosts_do_not_wait_for_each_other() -> None:
 @pytest.mark.slow
 def test_the_result_fits_however_much_comes_back() -> None:
     web = Web(body="x" * 100_000, **{f"header-{n}": "y" * 50 for n in range(40)})
-    for number in (1, 30, 1000, MOST_URLS):
+    for number in (1, 30, 1000, MAX_URLS):
         urls = [f"https://h{n}.example/{'z' * 60}redirect" for n in range(number)]
         data, _, _ = run(web, urls)
         assert data.fetched == number
@@ -153,10 +153,10 @@ def test_the_result_fits_however_much_comes_back() -> None:
 @pytest.mark.slow
 def test_long_complaints_fit_too() -> None:
     web = Web()
-    urls = [f"https://h{n}.example/{'z' * 79}" for n in range(MOST_URLS)]
+    urls = [f"https://h{n}.example/{'z' * 79}" for n in range(MAX_URLS)]
     web.troubles = {url: [AddressRefused("why " * 500)] for url in urls}
     data, _, _ = run(web, urls)
-    assert data.failed == MOST_URLS
+    assert data.failed == MAX_URLS
     assert len(msgspec.json.encode(data)) < 1_000_000
 
 
@@ -176,8 +176,8 @@ def parameters(**fields: Any) -> HttpFetchParameters:
     [
         ({}, "one of the two"),
         ({"url": "https://a.example/", "urls": ["https://b.example/"]}, "one of the two"),
-        ({"urls": ["x" * (MOST_URL_BYTES + 1)]}, "400,000 bytes"),
-        ({"urls": [str(n) for n in range(MOST_URLS + 1)]}, "length"),
+        ({"urls": ["x" * (MAX_URL_BYTES + 1)]}, "400,000 bytes"),
+        ({"urls": [str(n) for n in range(MAX_URLS + 1)]}, "length"),
         ({"urls": ["https://a.example/"], "shards": 257}, "256"),
         ({"urls": ["https://a.example/"], "delay_s": -1}, "delay_s"),
     ],

@@ -255,7 +255,7 @@ def test_the_result_of_a_crawl_that_goes_on_has_all_items_or_none() -> None:
 def test_items_that_do_not_fit_name_the_remedy(
     shop: ServedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_crawl, "MOST_INLINE_BYTES", 2000)
+    monkeypatch.setattr(web_crawl, "MAX_INLINE_BYTES", 2000)
 
     with pytest.raises(TooMuch, match="name a file in `sinks`"):
         run(order(shop), Said())

@@ -43,7 +43,7 @@ from crawlfleet.ports.sink import PageRecord
 from tests.fuzzing.web_pages import ADDRESSES, broken, json_document, links, web_page
 
 SITE: Final = "https://shop.example"
-MOST_BYTES: Final = 5_000_000
+MAX_BYTES: Final = 5_000_000
 PLANS: Final[tuple[tuple[dict[str, Any], bool], ...]] = (
     ({}, False),
     ({}, True),
@@ -77,7 +77,7 @@ class Read(NamedTuple):
     """The reason."""
 
 
-def a_size(chance: random.Random, most: int = MOST_BYTES) -> int:
+def a_size(chance: random.Random, most: int = MAX_BYTES) -> int:
     """Mostly small, now and then as large as it gets."""
     return int(min(most, 10 ** chance.uniform(2, 6.7)))
 

@@ -22,7 +22,7 @@ import pytest
 from crawlfleet.core.bundles.archives import BadArchive, look_into
 from crawlfleet.core.pages.selectors import make_plan
 from crawlfleet.core.urls.canonical import Canonicaliser
-from crawlfleet.core.urls.robots_rules import MOST_BYTES, names_somebody, parse
+from crawlfleet.core.urls.robots_rules import MAX_BYTES, names_somebody, parse
 from crawlfleet.core.urls.robots_tags import from_headers
 from crawlfleet.crawl.engine.outcomes import asked_to_wait
 from crawlfleet.crawl.extract.limited_reader import LARGE
@@ -207,7 +207,7 @@ def write_items(text: str) -> None:
 CASES: Final = {
     "page": Case(read_page, MARK_UP, LARGE, len(READERS) * 1.0),
     "sitemap": Case(read_sitemap, (*SITEMAPS, *MARK_UP), LARGE, 4.0),
-    "robots.txt": Case(read_robots, ROBOTS, MOST_BYTES, 3 * MOST_BYTES / 1e6 * CPU_S_PER_MB),
+    "robots.txt": Case(read_robots, ROBOTS, MAX_BYTES, 3 * MAX_BYTES / 1e6 * CPU_S_PER_MB),
     "address": Case(read_address, ADDRESSES, HEADER_BYTES, 27 * 0.1),
     "cookie": Case(read_cookie, COOKIES, HEADER_BYTES, LEAST_CPU_S),
     "robots tag": Case(read_tags, TAGS, HEADER_BYTES, LEAST_CPU_S),

@@ -21,7 +21,7 @@ LONG_WAIT_S: Final = 60.0
 """Seconds after which a ready task counts as waiting too long."""
 NEW_S: Final = 5.0
 """Seconds of grace for a new task that no node can run: its node may be about to register."""
-MOST_OF_A_KIND: Final = 5
+MAX_OF_A_KIND: Final = 5
 """Limit of concerns of one kind that are listed singly; more are put into one line."""
 BUSY: Final = "resources"
 """Cause of nodes that reject a task only while other work occupies them."""
@@ -320,7 +320,7 @@ def _each(
     found: Sequence[Concern], several: str, remedy: str, of: Subject | None = None
 ) -> Iterable[Concern]:
     """Return the concerns, or a single one for all when there are too many."""
-    if len(found) <= MOST_OF_A_KIND:
+    if len(found) <= MAX_OF_A_KIND:
         return found
     first = found[0]
     return [

@@ -31,15 +31,15 @@ A link has one or two entries, and long ones count for several. When it is full,
 until the next page, for which all entries are dropped; links that stand on every page are back
 after it. On a site of 40,000 pages that link to any other a quarter as many entries made a page a
 fifth more expensive."""
-MOST_LINKS: Final = 10_000
+MAX_LINKS: Final = 10_000
 """Maximum number of links that are followed from one page; a sitemap may have as many as its
 standard allows."""
-MOST_LINK_CHARS: Final = 8_000_000
+MAX_LINK_CHARS: Final = 8_000_000
 """Maximum number of characters of all links of a page or a sitemap: its visit must fit into one
 commit, and that into a request to the master."""
 
 _FEW: Final = 50
-"""Number of links that cannot exceed `MOST_LINK_CHARS`: an address has 65,536 characters at most,
+"""Number of links that cannot exceed `MAX_LINK_CHARS`: an address has 65,536 characters at most,
 and so has its host."""
 _AROUND_A_LINK: Final = 20
 """Number of characters that a link's id and marks add to a message."""
@@ -129,13 +129,13 @@ class Links:
                 found[fate[0]] = fate
         return list(found.values())
 
-    def first(self, links: list[Link], most: int = MOST_LINKS) -> list[Link]:
+    def first(self, links: list[Link], most: int = MAX_LINKS) -> list[Link]:
         """Return the links of a page that are followed; the others count as refused."""
         kept = links
         if len(links) > _FEW:
             kept = links[:most]
             sizes = accumulate(len(each[1]) + len(each[2]) + _AROUND_A_LINK for each in kept)
-            kept = kept[: bisect_right([*sizes], MOST_LINK_CHARS)]
+            kept = kept[: bisect_right([*sizes], MAX_LINK_CHARS)]
             if len(kept) < len(links):
                 self.refused[TOO_MANY_LINKS.rule] += len(links) - len(kept)
         return kept

@@ -12,7 +12,7 @@ from crawlfleet.model.crawl.notes import Spent
 from crawlfleet.model.crawl.parameters import FETCHED
 from crawlfleet.ports.sink import PageRecord
 
-MOST_PAUSES: Final = 200
+MAX_PAUSES: Final = 200
 """Number of recent pauses that are remembered for people who watch."""
 
 
@@ -99,7 +99,7 @@ class WorkFigures:
         self.requests = 0
         self.rejected: Counter[str] = Counter()
         self.hosts: dict[str, HostMeasure] = {}
-        self.pauses: deque[Pausing] = deque(maxlen=MOST_PAUSES)
+        self.pauses: deque[Pausing] = deque(maxlen=MAX_PAUSES)
         """The latest pauses; a caller that shows one to people may remove it."""
 
     def count(self, handed: EngineReport) -> None:

@@ -16,8 +16,8 @@ from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context
 
-MOST_HTML: Final = 2_000_000
-MOST_BYTES: Final = 900_000
+MAX_HTML: Final = 2_000_000
+MAX_BYTES: Final = 900_000
 """Maximum size of the items as JSON; leaves room for the rest in the 1 MB that a result may
 have."""
 NOWHERE: Final = "https://page.invalid/"
@@ -35,7 +35,7 @@ class ExtractParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     url: Annotated[str, msgspec.Meta(examples=["https://shop.example/"])] | None = None
     """The page is fetched from here, once."""
-    html: Annotated[str, msgspec.Meta(max_length=MOST_HTML)] | None = None
+    html: Annotated[str, msgspec.Meta(max_length=MAX_HTML)] | None = None
     """The page itself; may be JSON as well."""
     base_url: Annotated[str, msgspec.Meta(examples=["https://shop.example/"])] | None = None
     """Address of the page in `html`, for its relative links."""
@@ -107,7 +107,7 @@ class Extract:
             body = parameters.html.encode("utf-8", "replace")
             return parameters.base_url or NOWHERE, None, "", Text(body, UTF8)
         wanted = HttpFetchParameters(
-            url=parameters.url or "", timeout_s=parameters.timeout_s, max_bytes=MOST_HTML
+            url=parameters.url or "", timeout_s=parameters.timeout_s, max_bytes=MAX_HTML
         )
         page = await self._fetch.visit(wanted)
         content_type = page.header("content-type") or ""
@@ -121,6 +121,6 @@ def _fitting(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     size = 0
     for number, item in enumerate(items):
         size += len(msgspec.json.encode(item)) + 1
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             return items[:number]
     return items

@@ -28,8 +28,8 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, Measured
 
 MAX_REDIRECTS: Final = 10
-MOST_URLS: Final = 4_000
-MOST_URL_BYTES: Final = 400_000
+MAX_URLS: Final = 4_000
+MAX_URL_BYTES: Final = 400_000
 """Maximum size of all URLs of a list together: each is in the result, too."""
 BODY_LIMIT: Final = 900_000
 """Bytes of a body as JSON; leaves room for the headers in the 1 MB that a result may have."""
@@ -49,7 +49,7 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
     url: Annotated[str, msgspec.Meta(examples=["https://shop.example/price.json"])] | None = None
     """URL to fetch; redirects are followed."""
-    urls: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_URLS)] = ()
+    urls: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_URLS)] = ()
     """URLs to fetch, each once."""
     method: Literal["GET", "HEAD"] = "GET"
     """`HEAD` asks for the headers alone."""
@@ -74,8 +74,8 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     def __post_init__(self) -> None:
         if (self.url is None) is (not self.urls):
             raise ValueError("has neither a `url` nor `urls`, or both; send one of the two")
-        if sum(len(url.encode("utf-8", "replace")) for url in self.urls) > MOST_URL_BYTES:
-            raise ValueError(f"has `urls` of more than {MOST_URL_BYTES:,} bytes; send fewer")
+        if sum(len(url.encode("utf-8", "replace")) for url in self.urls) > MAX_URL_BYTES:
+            raise ValueError(f"has `urls` of more than {MAX_URL_BYTES:,} bytes; send fewer")
 
 
 class FilledParameters(HttpFetchParameters, frozen=True, kw_only=True):

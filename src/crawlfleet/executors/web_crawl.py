@@ -33,7 +33,7 @@ from crawlfleet.errors import (
 from crawlfleet.event_loop import alongside
 from crawlfleet.executors.crawl_folder import scratch
 from crawlfleet.model.crawl.extraction import EmptyFields, ExtractionPlan
-from crawlfleet.model.crawl.figures import MOST_HOSTS
+from crawlfleet.model.crawl.figures import MAX_HOSTS
 from crawlfleet.model.crawl.frontier import UrlRecord
 from crawlfleet.model.crawl.parameters import FLEET, CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.settings import WorkerSettings
@@ -44,7 +44,7 @@ from crawlfleet.ports.frontier.frontier import Frontier
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import PageRecord, Sink
 
-MOST_INLINE_BYTES: Final = 950_000
+MAX_INLINE_BYTES: Final = 950_000
 """Maximum size of the items as JSON; leaves room for the rest in the 1 MB that a result may
 have."""
 TELL_EVERY_S: Final = 1.0
@@ -121,10 +121,10 @@ class Inline:
             for item in page.items:
                 self._bytes += len(msgspec.json.encode(item.fields)) + 1
                 self.items.setdefault(item.kind, []).append(item.fields)
-        if self._bytes > MOST_INLINE_BYTES:
+        if self._bytes > MAX_INLINE_BYTES:
             if self._alone:
                 raise TooMuch(
-                    f"the items have more than {MOST_INLINE_BYTES:,} bytes, too many for the "
+                    f"the items have more than {MAX_INLINE_BYTES:,} bytes, too many for the "
                     "result of a task: name a file in `sinks`, such as "
                     '[{"url": "items.jsonl"}], or set `limits.max_pages`'
                 )
@@ -191,7 +191,7 @@ class WebCrawl:
             await watched.figures(
                 teller.figures(
                     await crawl.progress(),
-                    await crawl.hosts(MOST_HOSTS),
+                    await crawl.hosts(MAX_HOSTS),
                     is_paused=False,
                     is_final=True,
                     now=time.time(),
@@ -446,7 +446,7 @@ async def _tell_once(
     if watched is not None:
         figures = teller.figures(
             progress,
-            await crawl.hosts(MOST_HOSTS),
+            await crawl.hosts(MAX_HOSTS),
             is_paused=reins.is_held,
             now=time.time(),
             empty_fields=empty.found.selectors if empty.found else {},

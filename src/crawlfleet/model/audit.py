@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-MOST_SUBJECTS: Final = 20
+MAX_SUBJECTS: Final = 20
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

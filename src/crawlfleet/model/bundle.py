@@ -9,11 +9,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-MOST_ARCHIVE_BYTES: Final = 10_000_000
+MAX_ARCHIVE_BYTES: Final = 10_000_000
 """Maximum size of an archive; in base64 it still fits into a request."""
-MOST_VERSIONS: Final = 100
+MAX_VERSIONS: Final = 100
 """Maximum number of stored versions of a bundle."""
-MOST_TOLD: Final = 64
+MAX_TOLD: Final = 64
 """Maximum number of environments that a node reports: the most recently used ones."""
 CAPABILITY: Final = "bundles"
 """Capability of a node that runs code of bundles."""

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from crawlfleet.model.audit import MOST_SUBJECTS, AuditEntry
+from crawlfleet.model.audit import MAX_SUBJECTS, AuditEntry
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.task import Execution, Task
@@ -88,13 +88,13 @@ class Signed:
             found = self._sums[entry.id] = entry, [*entry.subjects], [entry.count]
         named = _named(change)
         found[2][0] += len(named)
-        if len(found[1]) < MOST_SUBJECTS:
+        if len(found[1]) < MAX_SUBJECTS:
             found[1].extend(named)
 
     def entries(self) -> list[AuditEntry]:
         """The entries as they are after the commit."""
         return [
-            msgspec.structs.replace(entry, subjects=tuple(subjects[:MOST_SUBJECTS]), count=count)
+            msgspec.structs.replace(entry, subjects=tuple(subjects[:MAX_SUBJECTS]), count=count)
             for entry, subjects, (count,) in self._sums.values()
         ]
 

@@ -12,9 +12,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-MOST_FIELDS: Final = 50
+MAX_FIELDS: Final = 50
 """Maximum number of measured fields; fields with expectations come first."""
-MOST_RUNS: Final = 50
+MAX_RUNS: Final = 50
 """Maximum number of earlier runs to compare with."""
 LONGEST_PATTERN: Final = 500
 
@@ -105,10 +105,10 @@ class FieldDrift(Part, frozen=True, kw_only=True, omit_defaults=True):
 class Drift(Part, frozen=True, kw_only=True, omit_defaults=True):
     """Allowed differences of a run from earlier runs of its series."""
 
-    runs: Annotated[int, Meta(ge=1, le=MOST_RUNS)] = 7
+    runs: Annotated[int, Meta(ge=1, le=MAX_RUNS)] = 7
     """Number of earlier runs to compare with, by their median. Independently of it, the run is also
     compared with the 8th to the 14th good run before it, once there are fourteen."""
-    least: Annotated[int, Meta(ge=1, le=MOST_RUNS)] = 3
+    least: Annotated[int, Meta(ge=1, le=MAX_RUNS)] = 3
     """Minimum number of earlier runs; with fewer, nothing is compared."""
     items: Tolerance | None = None
     """Allowed difference of the number of items from the median, as a share of it: 0.3 is ±30 %."""
@@ -226,11 +226,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         wrong = [each.words for each in self.checks if each.outcome is CheckOutcome.BROKEN]
         if not wrong and self.verdict is Verdict.UNMEASURED:
             wrong = [each.words for each in self.checks if each.outcome is CheckOutcome.UNKNOWN][:1]
-        told = "; ".join(wrong[:MOST_TOLD])
-        return told if len(wrong) <= MOST_TOLD else f"{told}; and {len(wrong) - MOST_TOLD} more"
+        told = "; ".join(wrong[:MAX_TOLD])
+        return told if len(wrong) <= MAX_TOLD else f"{told}; and {len(wrong) - MAX_TOLD} more"
 
 
-MOST_TOLD: Final = 5
+MAX_TOLD: Final = 5
 
 
 class Decision(StrEnum):

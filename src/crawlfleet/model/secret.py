@@ -9,12 +9,12 @@ import msgspec
 
 CAPABILITY: Final = "secrets"
 """Capability of a node that runs tasks with secrets: it fetches them, and masks them in logs."""
-MOST_OF_TASK: Final = 32
+MAX_OF_TASK: Final = 32
 """Maximum number of secrets of one task."""
-MOST_OF_PROJECT: Final = 500
+MAX_OF_PROJECT: Final = 500
 LEAST_CHARS: Final = 8
 """Minimum length of a value: a shorter one occurs by chance in logs and cannot be masked there."""
-MOST_CHARS: Final = 32_000
+MAX_CHARS: Final = 32_000
 
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True):

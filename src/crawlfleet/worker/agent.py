@@ -35,7 +35,7 @@ from crawlfleet.worker.session.session_end import SessionEnd
 
 log = logger(Component.WORKER)
 FIRST_PAUSE_S: Final = 0.2
-LONGEST_PAUSE_S: Final = 5.0
+MAX_PAUSE_S: Final = 5.0
 LEAVE_DEADLINE_S: Final = 3.0
 
 
@@ -144,7 +144,7 @@ class Agent:
     async def _register(self) -> tuple[float, Registered] | None:
         """Register until that succeeds. Returns the time of the request, too, since the session may
         be as old. `None` when the agent is to stop."""
-        pauses = Pauses(self._system, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+        pauses = Pauses(self._system, first_s=FIRST_PAUSE_S, longest_s=MAX_PAUSE_S)
         while not self._stopping.is_set():
             try:
                 # A master that was away has ended no session, so that work which was finished

@@ -8,7 +8,7 @@ from typing import Final
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.ports.system import System
 
-LONGEST_OBEYED_S: Final = 60.0
+MAX_OBEYED_S: Final = 60.0
 """Maximum delay that a master can ask for. After it the node retries in any case: another master
 may answer by then."""
 
@@ -32,7 +32,7 @@ class Pauses:
         chance = chance_of(self._system)
         pause_s = self._next_s * (0.5 + chance)
         self._next_s = min(self._next_s * 2, self._longest_s)
-        asked_s = min(error.retry_after_s or 0.0, LONGEST_OBEYED_S)
+        asked_s = min(error.retry_after_s or 0.0, MAX_OBEYED_S)
         return max(pause_s, asked_s * (1.0 + chance / 2))
 
     def reset(self) -> None:

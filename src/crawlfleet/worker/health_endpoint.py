@@ -19,7 +19,7 @@ from crawlfleet.model.settings import WorkerSettings
 
 PATIENCE_S: Final = 2.0
 LONGEST_LINE: Final = 1024
-MOST_AT_ONCE: Final = 32
+MAX_AT_ONCE: Final = 32
 LAST_PORT: Final = 65_535
 
 
@@ -111,7 +111,7 @@ class HealthEndpoint:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._guests += 1
         try:
-            if self._guests <= MOST_AT_ONCE:
+            if self._guests <= MAX_AT_ONCE:
                 async with asyncio.timeout(PATIENCE_S):
                     line = await reader.readline()
                     writer.write(self._reply(line))

@@ -18,7 +18,7 @@ from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.session.reports import ENDS, portion
 
 log = logger(Component.WORKER)
-MOST_DEFECTS: Final = 5
+MAX_DEFECTS: Final = 5
 """Number of times that a batch is sent to a master that fails over it."""
 
 
@@ -86,7 +86,7 @@ class Redelivery:
         """The master failed over several; whether to send them one by one from now on."""
         executions = _executions(reports)
         self._defects[executions] += 1
-        if self._defects[executions] < MOST_DEFECTS:
+        if self._defects[executions] < MAX_DEFECTS:
             return False
         del self._defects[executions]
         self._alone |= executions
@@ -98,7 +98,7 @@ class Redelivery:
         """The master failed over one; the error if it is to be sent again."""
         execution = _executions(reports)
         self._defects[execution] += 1
-        if self._defects[execution] < MOST_DEFECTS:
+        if self._defects[execution] < MAX_DEFECTS:
             return error
         await self._give_up(reports, str(error))
         return None

@@ -21,7 +21,7 @@ from crawlfleet.private_file import write_private
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
-MOST_BYTES: Final = 64_000_000
+MAX_BYTES: Final = 64_000_000
 HEAD: Final = struct.Struct(">II")
 """The header of a record: its length and checksum."""
 WASTE_BYTES: Final = 4_000_000
@@ -43,7 +43,7 @@ class ReportJournal:
     `is_full` keeps the node from taking more work.
     """
 
-    def __init__(self, path: Path | None, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, path: Path | None, *, most_bytes: int = MAX_BYTES) -> None:
         self._path = path
         self._most_bytes = most_bytes
         self._descriptor: int | None = None

@@ -234,7 +234,7 @@ def test_lengths_that_cannot_be_end_the_run(
     writer.put(2, "b")
     writer.put(3, data=os.urandom(900))
     writer.put(4)
-    monkeypatch.setattr(segments, "MOST_FRAME_BYTES", 500)
+    monkeypatch.setattr(segments, "MAX_FRAME_BYTES", 500)
 
     assert read(OutputFolder(folder._folder)) == ["a"]
     with pytest.raises(OutputUnavailable, match="at most 500"):

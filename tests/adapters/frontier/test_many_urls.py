@@ -16,7 +16,7 @@ URLS = 10_000_000 if SOAK else 24_000
 PROMISED = 1e-4
 PROCESS_MB = 200
 """A process that knows no URL at all, with what it works on."""
-MOST_BYTES = {
+MAX_BYTES = {
     ("sqlite", "exact"): 60,
     ("sqlite", "bloom"): 12,
     ("redis", "exact"): 210,
@@ -58,7 +58,7 @@ def test_filter_that_grows_errs_seldom_at_many_urls(store: str) -> None:
 
 
 def _is_bounded(found: ManyUrlsReport, store: str, dedup: str) -> None:
-    most = MOST_BYTES[store, dedup]
+    most = MAX_BYTES[store, dedup]
     in_process = most * URLS if store == "sqlite" else 0
     assert found.peak_mb < PROCESS_MB + in_process / 1e6
     if SOAK:

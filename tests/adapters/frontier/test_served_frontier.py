@@ -22,7 +22,7 @@ from crawlfleet.crawl.engine.committer import Committer, Member
 from crawlfleet.crawl.frontier.master import MasterFrontier
 from crawlfleet.crawl.work import EngineReport
 from crawlfleet.errors import Busy, FrontierRefused, NotFound, StoreUnavailable
-from crawlfleet.features.crawls.frontiers import MOST_READ, READ_AT_ONCE, Frontiers
+from crawlfleet.features.crawls.frontiers import MAX_READ, READ_AT_ONCE, Frontiers
 from crawlfleet.model import ids
 from crawlfleet.model.crawl.frontier import Commit, FrontierRules, HostCommit, HostState
 from crawlfleet.model.task import Execution, Task
@@ -533,7 +533,7 @@ def test_an_answer_that_is_too_large_is_refused(
     async def scene(master: PlayedMaster) -> None:
         first = execution(master)
         await first.open()
-        monkeypatch.setattr(frontier_codec, "MOST_ASKED_BYTES", 10)
+        monkeypatch.setattr(frontier_codec, "MAX_ASKED_BYTES", 10)
         with pytest.raises(FrontierRefused, match=r"refused: .* bytes are to be said"):
             await master.ask(first.id, b"\0\x80")
 
@@ -603,7 +603,7 @@ def test_readers_of_old_crawls_keep_only_a_few_open(tmp_path: Path) -> None:
             for crawl in crawls:
                 async with frontiers.reading(crawl) as read:
                     assert (await read.counts()).known == 1
-                assert len(frontiers._served) <= MOST_READ + 1
+                assert len(frontiers._served) <= MAX_READ + 1
         assert master.task.id in frontiers._served, "the one that is worked with stays"
 
         async def read_slowly(crawl: Task) -> None:
@@ -611,7 +611,7 @@ def test_readers_of_old_crawls_keep_only_a_few_open(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
 
         await asyncio.gather(*map(read_slowly, crawls))
-        assert len(frontiers._served) <= MOST_READ + READ_AT_ONCE + 1
+        assert len(frontiers._served) <= MAX_READ + READ_AT_ONCE + 1
         assert not len(frontiers._opening)
         await running.close()
         for crawl_id in [*frontiers._served]:
@@ -684,7 +684,7 @@ def test_a_lease_without_bounds_is_refused(
 def test_an_execution_leases_under_a_bounded_number_of_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlfleet.core.crawls.frontier_limits.MOST_WORKERS", 3)
+    monkeypatch.setattr("crawlfleet.core.crawls.frontier_limits.MAX_WORKERS", 3)
 
     async def scene() -> None:
         master = PlayedMaster(tmp_path, FrontierRules())

@@ -221,7 +221,7 @@ def test_heads_are_bounded_for_each_host_and_for_all(tmp_path: Path) -> None:
         known = frontier._opened.books._hosts
         heads = [len(known[host].head or ()) for host in hosts]
         assert max(heads) <= books.PORTION
-        assert sum(heads) < 2 * books.MOST_READ
+        assert sum(heads) < 2 * books.MAX_READ
         found = [link(f"new {number}", hosts[0], 9) for number in range(5000)]
         await commit(frontier, given[hosts[0]], visit("0", hosts[0], links=found))
         assert len(known[hosts[0]].head or ()) <= books.PORTION * books.HEAD_PORTIONS

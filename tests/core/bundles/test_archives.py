@@ -127,7 +127,7 @@ def test_a_file_that_is_larger_than_it_says_is_damaged() -> None:
 
 
 def test_too_many_files_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MOST_FILES", 3)
+    monkeypatch.setattr(archives, "MAX_FILES", 3)
     with pytest.raises(BadArchive, match="4 entries"):
         archives.look_into(packed({f"{number}.py": "" for number in range(4)}))
 

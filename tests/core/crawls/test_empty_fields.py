@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.core.crawls.empty_fields import (
-    MOST_NAMED,
+    MAX_NAMED,
     fields_of,
     in_words,
     selectors_of,
@@ -68,5 +68,5 @@ def test_a_field_is_empty_until_an_item_has_a_value(
 
 def test_people_are_told_field_and_selector() -> None:
     assert in_words(EmptyFields({"a": "b.c"}, 1)) == "nothing is caught on 1 page by a (b.c)"
-    many = {f"f{n}": "x" for n in range(MOST_NAMED + 3)}
+    many = {f"f{n}": "x" for n in range(MAX_NAMED + 3)}
     assert in_words(EmptyFields(many, 20)).endswith("f9 (x) and 3 more")

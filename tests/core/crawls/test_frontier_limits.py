@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlfleet.core.crawls.frontier_limits import MOST_HOSTS, MOST_SEEDS, MOST_URLS, problem_of
+from crawlfleet.core.crawls.frontier_limits import MAX_HOSTS, MAX_SEEDS, MAX_URLS, problem_of
 from crawlfleet.model.crawl.frontier import Link
 from crawlfleet.model.wire.frontier import (
     Add,
@@ -30,15 +30,15 @@ def test_what_crawls_ask_is_all_right() -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lease(hosts=MOST_HOSTS + 1), "asks[1].hosts = 10001: is out of range; send 0 to 10000"),
+        (lease(hosts=MAX_HOSTS + 1), "asks[1].hosts = 10001: is out of range; send 0 to 10000"),
         (lease(hosts=-1), "asks[1].hosts = -1"),
-        (lease(urls=MOST_URLS + 1), "asks[1].urls = 10001"),
-        (lease(held={str(number): 1 for number in range(MOST_HOSTS + 1)}), "asks[1].held"),
+        (lease(urls=MAX_URLS + 1), "asks[1].urls = 10001"),
+        (lease(held={str(number): 1 for number in range(MAX_HOSTS + 1)}), "asks[1].held"),
         (lease(held={"a": 2**60}), "asks[1].held"),
         (lease(worker="w" * 300), "asks[1].worker: is too long"),
-        (Reclaim(worker="w", hosts={"a": [*range(MOST_URLS + 1)]}), "asks[1].hosts"),
+        (Reclaim(worker="w", hosts={"a": [*range(MAX_URLS + 1)]}), "asks[1].hosts"),
         (Busiest(limit=2**40), "asks[1].limit"),
-        (Add(number=1, seeds=[Link(1, "u", "h")] * (MOST_SEEDS + 1), at=0.0), "asks[1].seeds"),
+        (Add(number=1, seeds=[Link(1, "u", "h")] * (MAX_SEEDS + 1), at=0.0), "asks[1].seeds"),
     ],
 )
 def test_too_much_is_named_with_what_would_do(ask: AnyAsk, words: str) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 from crawlfleet.core.network.lockout import (
     FIRST_LOCK_S,
     FORGOTTEN_AFTER_S,
-    LONGEST_LOCK_S,
+    MAX_LOCK_S,
     LockoutStanding,
     after_wrong_key,
     locked_for_s,
@@ -46,7 +46,7 @@ def test_each_lock_is_twice_as_long_up_to_a_limit() -> None:
             locks.append(wait_s)
             now += wait_s
     assert locks[:4] == [FIRST_LOCK_S * factor for factor in (1, 2, 4, 8)]
-    assert locks[-1] == LONGEST_LOCK_S
+    assert locks[-1] == MAX_LOCK_S
 
 
 def test_the_bucket_refills_with_time() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.core.pages.selectors import DEEPEST, MOST_FIELDS, make_plan
+from crawlfleet.core.pages.selectors import DEEPEST, MAX_FIELDS, make_plan
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.crawl.extraction import Language, ValueType
 
@@ -195,4 +195,4 @@ def test_a_plan_has_limits() -> None:
     with pytest.raises(InvalidRequest, match="deep"):
         make_plan(deep)
     with pytest.raises(InvalidRequest, match="more than"):
-        make_plan({f"f{number}": "a" for number in range(MOST_FIELDS + 1)})
+        make_plan({f"f{number}": "a" for number in range(MAX_FIELDS + 1)})

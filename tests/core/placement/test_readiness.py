@@ -1,7 +1,7 @@
 """What is known of the environments of nodes."""
 
 from crawlfleet.core.placement.fleet import REMEMBERED_FEATURES, Fleet, Readiness
-from crawlfleet.model.bundle import MOST_TOLD
+from crawlfleet.model.bundle import MAX_TOLD
 from tests.core.placement_worlds import fleet_of, make_node
 
 
@@ -9,18 +9,18 @@ def test_what_many_nodes_have_makes_nobody_forget_what_one_has() -> None:
     fleet = fleet_of(*(make_node(f"n{number}") for number in range(9)))
     fleet.remember_success("n0", (("topic", "maps"),))
     for number in range(9):
-        told = [f"{number}-{each}" for each in range(MOST_TOLD)]
+        told = [f"{number}-{each}" for each in range(MAX_TOLD)]
         assert fleet.replace_ready(f"n{number}", told)
-    assert 9 * MOST_TOLD > REMEMBERED_FEATURES
+    assert 9 * MAX_TOLD > REMEMBERED_FEATURES
     assert fleet.ready("0-0") == ["n0"]
-    assert fleet.ready(f"8-{MOST_TOLD - 1}") == ["n8"]
+    assert fleet.ready(f"8-{MAX_TOLD - 1}") == ["n8"]
     assert fleet.draft().experience[("topic", "maps")].any(), "nor what it has done"
 
 
 def test_each_node_is_bounded_by_itself_and_what_is_used_stays() -> None:
     known = Readiness()
     known.add("other", "d0")
-    for number in range(MOST_TOLD):
+    for number in range(MAX_TOLD):
         known.add("node", f"d{number}")
     known.add("node", "d0")
     known.add("node", "one more")

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from crawlfleet.core.politeness.host_clock import (
     GIVE_UP_AFTER,
-    LONGEST_RETRY_AFTER_S,
     LOST_AFTER,
+    MAX_RETRY_AFTER_S,
     HostClock,
     HostShare,
     share_of,
@@ -169,7 +169,7 @@ def test_an_endless_retry_after_is_shortened_and_said_so() -> None:
     pause = answered(HostClock(GUEST), 0.0, status=503, retry_after=1e9)
 
     assert pause is not None
-    assert pause.until == LONGEST_RETRY_AFTER_S
+    assert pause.until == MAX_RETRY_AFTER_S
     assert "shortened" in pause.reason
 
 
@@ -266,7 +266,7 @@ def test_a_host_is_never_asked_more_than_agreed(politeness: Politeness, events) 
             asked = outcome not in (Outcome.ROBOTS, Outcome.REFUSED, Outcome.OK)
             reached = outcome in (Outcome.BLOCKED, Outcome.SERVER_ERROR)
             if asked and reached and status >= 300 and retry_after:
-                quiet_until = max(quiet_until, now + min(retry_after, LONGEST_RETRY_AFTER_S) - 1e-6)
+                quiet_until = max(quiet_until, now + min(retry_after, MAX_RETRY_AFTER_S) - 1e-6)
         elif flying:
             flying.pop()
             clock.release()

@@ -1,7 +1,7 @@
 import pytest
 
 from crawlfleet.core.politeness.retry import (
-    LONGEST_WAIT_S,
+    MAX_WAIT_S,
     GiveUpUrl,
     RetryUrl,
     decide,
@@ -74,7 +74,7 @@ def test_chance_spreads_the_waits() -> None:
 def test_waits_are_bounded_but_a_site_may_ask_for_more() -> None:
     patient = Politeness(retries=100)
 
-    assert verdict(Outcome.TIMEOUT, attempt=99, politeness=patient).due - NOW == LONGEST_WAIT_S
+    assert verdict(Outcome.TIMEOUT, attempt=99, politeness=patient).due - NOW == MAX_WAIT_S
     asked = verdict(Outcome.BLOCKED, 429, retry_after_s=7200.0)
     assert asked.due - NOW == 7200.0
     assert "Retry-After 7200 s" in asked.reason

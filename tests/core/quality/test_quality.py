@@ -20,7 +20,7 @@ from crawlfleet.features.workflows.rules import document, validation
 from crawlfleet.model.change import Change
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.model.quality import (
-    MOST_FIELDS,
+    MAX_FIELDS,
     Check,
     CheckOutcome,
     Decision,
@@ -129,10 +129,10 @@ class TestProfiles:
         assert number_in(value) == number
 
     def test_no_more_fields_are_measured_than_fit_and_named_ones_always(self) -> None:
-        item = {f"f{number}": number for number in range(MOST_FIELDS + 20)}
+        item = {f"f{number}": number for number in range(MAX_FIELDS + 20)}
         found = measured([item], expect(fields={"last": {"present": 1}}))
         assert found.fields is not None
-        assert len(found.fields) == MOST_FIELDS
+        assert len(found.fields) == MAX_FIELDS
         assert "last" in found.fields
 
     @quick

@@ -7,8 +7,8 @@ from crawlfleet.core.urls.robots_rules import (
     FIRST_RETRY_S,
     FORGIVEN_AFTER_S,
     LIFETIME_S,
-    LONGEST_RETRY_S,
-    MOST_BYTES,
+    MAX_BYTES,
+    MAX_RETRY_S,
     RobotsAnswer,
     is_due,
     learn,
@@ -192,7 +192,7 @@ def test_marks_and_line_ends_of_all_systems(mark: str, ends: str) -> None:
 
 def test_only_the_beginning_of_a_large_file_counts() -> None:
     filler = b"# " + b"x" * 100 + b"\n"
-    early = b"User-agent: *\nDisallow: /early\n" + filler * (MOST_BYTES // 100)
+    early = b"User-agent: *\nDisallow: /early\n" + filler * (MAX_BYTES // 100)
 
     assert not allowed(early + b"Disallow: /late\n", "/early")
     assert allowed(early + b"Disallow: /late\n", "/late")
@@ -288,7 +288,7 @@ def test_while_it_cannot_be_had_it_is_asked_for_again_less_and_less_often() -> N
         now = state.robots_until
 
     assert waits[:4] == [FIRST_RETRY_S, 300, 600, 1200]
-    assert max(waits) == LONGEST_RETRY_S
+    assert max(waits) == MAX_RETRY_S
     assert verdict(state, now).access == "all"
     assert FORGIVEN_AFTER_S <= now - 1000.0 < FORGIVEN_AFTER_S + LIFETIME_S
 

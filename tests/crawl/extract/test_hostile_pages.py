@@ -20,7 +20,7 @@ from crawlfleet.crawl.extract.css_search import find
 from crawlfleet.crawl.extract.limited_reader import READ_S, READ_S_PER_MB
 from crawlfleet.crawl.extract.markup import HtmlPage
 from crawlfleet.crawl.extract.page_reader import CUT, PageReader
-from crawlfleet.crawl.extract.truncate import DEEPEST, MOST_TAGS
+from crawlfleet.crawl.extract.truncate import DEEPEST, MAX_TAGS
 from crawlfleet.model.crawl.parameters import Outcome
 from crawlfleet.model.crawl.reading import LinkKind, LinkTraits
 from tests.sampling import examples
@@ -97,7 +97,7 @@ def test_what_comes_before_the_cut_is_read() -> None:
     assert [*reading.links] == ["/first"]
     assert reading.note == CUT
     assert HtmlPage(b"<div>" * 100_000, URL).tree.css("div")[DEEPEST - 1 :]
-    assert len(HtmlPage(b"<p>" * 400_000, URL).tree.css("p")) == MOST_TAGS
+    assert len(HtmlPage(b"<p>" * 400_000, URL).tree.css("p")) == MAX_TAGS
 
 
 @pytest.mark.parametrize("name", ["article", "menu", "listing", "optgroup", "INS", "li-x"])

@@ -18,7 +18,7 @@ from crawlfleet.ports.sink import PageRecord
 from crawlfleet.testing.frontier_suite.harness import NOW, link, links, visit
 from tests.sampling import examples
 
-MOST_BYTES = 3_000
+MAX_BYTES = 3_000
 LARGEST_BYTES = 2_000
 """Of a single visit or state, so that each fits into a step."""
 
@@ -35,7 +35,7 @@ class Limited(MemoryFrontier):
 
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
         size = len(msgspec.msgpack.encode(commit.hosts))
-        assert size <= MOST_BYTES + 100, f"{size} bytes"
+        assert size <= MAX_BYTES + 100, f"{size} bytes"
         if len(self.steps) >= self.lost_from and any(h.host == self.lost for h in commit.hosts):
             return [self.lost]
         refused = await super().commit(worker, commit)
@@ -84,7 +84,7 @@ def test_all_pages_come_once_whatever_their_sizes(
     frontier, sink = Limited(), Remembering()
 
     async def scene() -> None:
-        member = Member("exec", "task", most_step_bytes=MOST_BYTES)
+        member = Member("exec", "task", most_step_bytes=MAX_BYTES)
         office = Committer(frontier, {"sink": sink}, member=member)  # type: ignore[dict-item]
         await office.open()
         for name, (sizes, _, _) in zip(names, hosts, strict=True):
@@ -133,8 +133,8 @@ def test_all_pages_come_once_whatever_their_sizes(
 
 def test_seeds_come_in_lots() -> None:
     seeds = links("x" * size for size in (10, 5000, 20, 30, 4000, 1))
-    parts = [*lots(seeds, MOST_BYTES)]
+    parts = [*lots(seeds, MAX_BYTES)]
     assert [each for part in parts for each in part] == seeds
-    assert all(len(p) == 1 or len(msgspec.msgpack.encode(p)) <= MOST_BYTES for p in parts)
-    assert [*lots([], MOST_BYTES)] == [[]]
+    assert all(len(p) == 1 or len(msgspec.msgpack.encode(p)) <= MAX_BYTES for p in parts)
+    assert [*lots([], MAX_BYTES)] == [[]]
     assert [*lots(seeds[:1], 1)] == [seeds[:1]]

@@ -1,6 +1,6 @@
 """A host while it is visited: how much of it is leased at once, and for how long it is kept."""
 
-from crawlfleet.crawl.politeness.hosts import MOST_PORTION, Sites, VisitedHost, wishes
+from crawlfleet.crawl.politeness.hosts import MAX_PORTION, Sites, VisitedHost, wishes
 from crawlfleet.model.crawl.frontier import HostLease, HostState, WaitingUrl
 from crawlfleet.model.crawl.parameters import Politeness
 
@@ -32,7 +32,7 @@ def test_portion_grows_while_each_lasts_for_a_moment_only() -> None:
         use_up(visited, NOW + step * 0.5)
         portions.append(visited.portion)
     assert portions == [32, 64, 128, 256, 512, 1024, 1024, 1024]
-    assert MOST_PORTION == 1024
+    assert MAX_PORTION == 1024
     assert len(visited.queue) == 1024
 
 

@@ -333,7 +333,7 @@ def test_items_that_no_page_led_to_count_though_the_crawl_is_ended_before_it_ask
 def test_a_page_that_leads_to_more_than_can_be_held_ends_the_crawl(
     played: tuple[Any, Frontier], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(page_module, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(page_module, "MAX_BYTES", 1_000_000)
     scheduler, frontier = played
     page = Page(1, HOST)
     request = make(scheduler, page)

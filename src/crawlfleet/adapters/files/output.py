@@ -30,9 +30,9 @@ _CUT: Final = "cut.json"
 _DRAFT: Final = re.compile(rf"\.{re.escape(_FIGURES)}\.\d+\.\d+|\.{re.escape(_CUT)}\.\d+")
 _TASK: Final = re.compile(rf"{ids.TASK}-[{ids.ALPHABET}]{{{ids.BODY_LENGTH}}}")
 STREAMS: Final[tuple[Stream, ...]] = ("items", "pages")
-MOST_WRITTEN: Final = 5_000
+MAX_WRITTEN: Final = 5_000
 """Runs of which is remembered where they end: far more than grow at once."""
-MOST_READ: Final = 16
+MAX_READ: Final = 16
 """Runs of which is remembered where each segment lies."""
 
 
@@ -277,7 +277,7 @@ class OutputFolder:
         return []
 
     def _run(self, path: Path, *, to_read: bool = True) -> RunFile:
-        runs, most = (self._read, MOST_READ) if to_read else (self._written, MOST_WRITTEN)
+        runs, most = (self._read, MAX_READ) if to_read else (self._written, MAX_WRITTEN)
         with self._turn:
             run = runs.pop(path, None) or RunFile(path, to_read=to_read)
             runs[path] = run

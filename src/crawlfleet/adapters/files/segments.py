@@ -23,12 +23,12 @@ from crawlfleet.model.wire.output import MAX_UNPACKED_BYTES, Segment
 
 _FRAME: Final = struct.Struct(">III")
 """The lengths of head and data, and the checksum of both."""
-MOST_FRAME_BYTES: Final = 8_000_000
+MAX_FRAME_BYTES: Final = 8_000_000
 """Maximum size of head and data: far more than both may have. A larger one is that of a damaged
 file.
 """
 LEAST_RESERVE: Final = 256_000_000
-MOST_RESERVE: Final = 5_000_000_000
+MAX_RESERVE: Final = 5_000_000_000
 _head: Final = msgspec.json.Decoder(Segment)
 
 
@@ -122,10 +122,10 @@ class RunFile:
 
     def _write(self, handle: int, segment: Segment, data: bytes) -> None:
         head = msgspec.json.encode(segment)
-        if len(head) + len(data) > MOST_FRAME_BYTES:
+        if len(head) + len(data) > MAX_FRAME_BYTES:
             raise OutputUnavailable(
                 f"segment {segment.sequence} for {self.path} has {len(head) + len(data):,} bytes; "
-                f"at most {MOST_FRAME_BYTES:,} are taken"
+                f"at most {MAX_FRAME_BYTES:,} are taken"
             )
         checksum = zlib.crc32(data, zlib.crc32(head))
         frame = memoryview(_FRAME.pack(len(head), len(data), checksum) + head + data)
@@ -165,7 +165,7 @@ class RunFile:
             while self._end + _FRAME.size <= size:
                 head_size, data_size, checksum = _FRAME.unpack(file.read(_FRAME.size))
                 length = head_size + data_size
-                if length > MOST_FRAME_BYTES or self._end + _FRAME.size + length > size:
+                if length > MAX_FRAME_BYTES or self._end + _FRAME.size + length > size:
                     return
                 head, data = file.read(head_size), file.read(data_size)
                 if zlib.crc32(data, zlib.crc32(head)) != checksum:
@@ -188,7 +188,7 @@ def reserve_of(disk_bytes: int) -> int:
     """Return the bytes that output leaves free on a disk of this size: a store on the same disk
     that cannot write stops the fleet. At most a tenth of the disk; 0 where the size is not known.
     """
-    return min(disk_bytes // 10, max(LEAST_RESERVE, min(disk_bytes // 50, MOST_RESERVE)))
+    return min(disk_bytes // 10, max(LEAST_RESERVE, min(disk_bytes // 50, MAX_RESERVE)))
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -41,7 +41,7 @@ log = logger(Component.DEDUP)
 
 PORTION: Final = 64
 """URLs of a host that are read at once, or as many as are asked for."""
-MOST_READ: Final = 65_536
+MAX_READ: Final = 65_536
 """URLs in the heads of all leased hosts, before portions become smaller."""
 HEAD_PORTIONS: Final = 16
 """Portions of a head beyond which it is dropped and read again; it grows by URLs found
@@ -264,7 +264,7 @@ class Books:
     def _portion(self) -> int:
         """URLs of a host to read at once: fewer when very many hosts are leased."""
         lent = sum(map(len, self._lent.values()))
-        return max(1, min(PORTION, MOST_READ // (lent + 1)))
+        return max(1, min(PORTION, MAX_READ // (lent + 1)))
 
     def _take(self, host: HostQueue, wanted: int, now: float) -> list[WaitingUrl]:
         """Lease up to `wanted` URLs of a host that is lent."""

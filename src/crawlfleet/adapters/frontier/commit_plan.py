@@ -20,7 +20,7 @@ from crawlfleet.adapters.frontier.counts import RunningTotals
 from crawlfleet.adapters.frontier.host_queue import HostQueue, QueuedUrl
 from crawlfleet.adapters.frontier.lookup import look_up
 from crawlfleet.adapters.frontier.packing import (
-    MOST_HOSTS,
+    MAX_HOSTS,
     PLACE,
     depth_of,
     known_at,
@@ -266,8 +266,8 @@ class CommitPlan:
 
     def _begin(self, name: str) -> HostQueue:
         number = len(self._hosts) + len(self.new_hosts)
-        if number > MOST_HOSTS:
-            raise StoreUnavailable(f"a frontier holds at most {MOST_HOSTS:,} hosts")
+        if number > MAX_HOSTS:
+            raise StoreUnavailable(f"a frontier holds at most {MAX_HOSTS:,} hosts")
         host = self.new_hosts[name] = HostQueue(number, name)
         return host
 

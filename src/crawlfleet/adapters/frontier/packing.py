@@ -17,7 +17,7 @@ PRIORITY_BITS: Final = 8
 HIGHEST: Final = 2 ** (PRIORITY_BITS - 1) - 1
 LOWEST: Final = -(2 ** (PRIORITY_BITS - 1))
 HOST_SHIFT: Final = PLACE_BITS + PRIORITY_BITS
-MOST_HOSTS: Final = 2 ** (63 - HOST_SHIFT) - 1
+MAX_HOSTS: Final = 2 ** (63 - HOST_SHIFT) - 1
 
 
 def queue_key(host: int, priority: int, place: int) -> int:

@@ -13,7 +13,7 @@ from crawlfleet.crawl.fetch.messages import Fetched, FetchRequest
 from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome
 from crawlfleet.ports.sender import OutgoingMessage, SendResult
 
-MOST_ANSWER_BYTES: Final = 4_096
+MAX_ANSWER_BYTES: Final = 4_096
 CONNECTIONS: Final = 64
 PER_HOST: Final = 16
 READ: Final = frozenset({Outcome.OK, Outcome.TOO_LARGE, Outcome.BAD_CONTENT})
@@ -42,7 +42,7 @@ class HttpSender:
                 method="POST",
                 headers=message.headers,
                 body=message.body,
-                max_body_bytes=MOST_ANSWER_BYTES,
+                max_body_bytes=MAX_ANSWER_BYTES,
                 cut=True,
             )
         )

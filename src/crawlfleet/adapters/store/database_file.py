@@ -31,7 +31,7 @@ INDEX_FRAMES: Final = slice(16, 20)
 """Slice of the log's index with the number of pages in the log."""
 INDEX_MOVED: Final = slice(96, 100)
 """Slice of the log's index with the number of those pages that are in the database as well."""
-MOST_READINGS: Final = 3
+MAX_READINGS: Final = 3
 """After so many readings of the whole file that found nothing, the time of its last write is no
 longer taken for a sign: some file systems change it by themselves."""
 
@@ -153,7 +153,7 @@ class DatabaseFile:
             return why
         if os.fstat(self._descriptors[0]).st_mtime_ns == self._written_ns:
             return ""
-        if self._readings < MOST_READINGS:
+        if self._readings < MAX_READINGS:
             self._readings += 1
             if why := read_whole(self._path):
                 return f"another program wrote into it, and now {why}"

@@ -11,7 +11,7 @@ from typing import Final
 
 import typer
 
-from crawlfleet.core.bundles.archives import MAX_UNPACKED_BYTES, MOST_FILES
+from crawlfleet.core.bundles.archives import MAX_FILES, MAX_UNPACKED_BYTES
 
 LEFT_OUT: Final = (
     *(
@@ -55,9 +55,9 @@ def packed(folder: Path, exclude: Sequence[str] = ()) -> bytes:
             data = path.read_bytes()
             size += len(data)
             count += 1
-            if count > MOST_FILES or size > MAX_UNPACKED_BYTES:
+            if count > MAX_FILES or size > MAX_UNPACKED_BYTES:
                 raise typer.BadParameter(
-                    f"{folder} has more than {MOST_FILES:,} files or {MAX_UNPACKED_BYTES:,} "
+                    f"{folder} has more than {MAX_FILES:,} files or {MAX_UNPACKED_BYTES:,} "
                     "bytes; leave out what is not code with --exclude",
                     param_hint="PATH",
                 )

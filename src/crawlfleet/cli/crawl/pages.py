@@ -19,7 +19,7 @@ from crawlfleet.crawl.fetch.messages import FetchRequest
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl.parameters import Fetching, Limits, Outcome, Urls
 
-MOST_BYTES: Final = 50_000_000
+MAX_BYTES: Final = 50_000_000
 """Maximum size of one page."""
 TIMEOUT_S: Final = 60.0
 _WEB: Final = ("http://", "https://")
@@ -69,7 +69,7 @@ def _pages_of(source: str, url: str | None, allow_private: bool) -> Iterator[Kep
     if source.lower().startswith(_WEB):
         yield run(_fetch(source, allow_private))
     elif source == STANDARD_INPUT:
-        yield _page(sys.stdin.buffer.read(MOST_BYTES), url or "file:///dev/stdin", "")
+        yield _page(sys.stdin.buffer.read(MAX_BYTES), url or "file:///dev/stdin", "")
     else:
         path = Path(source).expanduser()
         try:
@@ -78,7 +78,7 @@ def _pages_of(source: str, url: str | None, allow_private: bool) -> Iterator[Kep
                     yield from _archived(file, source)
                 else:
                     address = url or path.absolute().as_uri()
-                    yield _page(file.read(MOST_BYTES), address, "")
+                    yield _page(file.read(MAX_BYTES), address, "")
         except OSError as error:
             raise UnreadableSource(f"{source}: {error.strerror or error}") from None
 
@@ -99,7 +99,7 @@ def _archived(file: IO[bytes], name: str) -> Iterator[KeptPage]:
             kind = headers.get_header("Content-Type") or ""
             is_text = not kind or any(part in kind.lower() for part in _READ)
             if is_text and (headers.get_statuscode() or "200").startswith("2"):
-                body = record.content_stream().read(MOST_BYTES)
+                body = record.content_stream().read(MAX_BYTES)
                 yield _page(body, record.rec_headers.get_header("WARC-Target-URI") or "", kind)
     except (ArchiveLoadFailed, EOFError, ValueError) as error:
         raise UnreadableSource(f"{name} is no readable WARC archive: {error}") from None
@@ -107,11 +107,11 @@ def _archived(file: IO[bytes], name: str) -> Iterator[KeptPage]:
 
 async def _fetch(url: str, allow_private: bool) -> KeptPage:
     """Fetch one page and follow its redirects; a response of any status is a page."""
-    limits = Limits(max_body_bytes=MOST_BYTES, total_s=TIMEOUT_S)
+    limits = Limits(max_body_bytes=MAX_BYTES, total_s=TIMEOUT_S)
     canonical = Canonicaliser(Urls(keep_tracking=True, sort_query=False, drop_session_ids=False))
     async with Fetcher(limits=limits, fetching=Fetching(), allow_private=allow_private) as fetcher:
         for _ in range(limits.max_redirects + 1):
-            page = await fetcher.fetch(FetchRequest(url=url, max_body_bytes=MOST_BYTES, cut=True))
+            page = await fetcher.fetch(FetchRequest(url=url, max_body_bytes=MAX_BYTES, cut=True))
             target = canonical.join(url, page.header("location") or "")
             if page.outcome is not Outcome.REDIRECT or target is None:
                 break

@@ -47,7 +47,7 @@ SIGNS: Final = {
 }
 
 UNUSABLE: Final = "store_unusable"
-MOST_CONCERNS: Final = 5
+MAX_CONCERNS: Final = 5
 """Maximum number of concerns that `doctor` shows."""
 
 
@@ -185,9 +185,9 @@ async def _ask(connection: SavedConnection) -> list[DoctorCheck]:
 def _attention(concerns: Sequence[Concern]) -> Iterator[DoctorCheck]:
     """Report the fleet's concerns, without those of low severity."""
     pressing = [each for each in concerns if each.severity != LOW]
-    for each in pressing[:MOST_CONCERNS]:
+    for each in pressing[:MAX_CONCERNS]:
         yield warning("attention", each.message, each.remedy)
-    if (left := len(pressing) - MOST_CONCERNS) > 0:
+    if (left := len(pressing) - MAX_CONCERNS) > 0:
         yield warning("attention", f"and {left} more", "`crawlfleet attention` shows all")
     if not pressing:
         yield ok("attention", "nothing needs it")

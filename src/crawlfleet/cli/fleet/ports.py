@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import psutil  # type: ignore[import-untyped]
 
-MOST_TRIED: Final = 50
+MAX_TRIED: Final = 50
 """Ports that are looked at for a free one."""
 
 
@@ -51,7 +51,7 @@ def _refusal(host: str, port: int) -> OSError | None:
 
 
 def _next_free(host: str, port: int) -> int | None:
-    after = range(max(port, 1023) + 1, min(port + MOST_TRIED, 65_536))
+    after = range(max(port, 1023) + 1, min(port + MAX_TRIED, 65_536))
     return next((each for each in after if _refusal(host, each) is None), None)
 
 

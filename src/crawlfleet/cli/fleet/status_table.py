@@ -18,7 +18,7 @@ from crawlfleet.views.status import FleetStatus
 from crawlfleet.views.tasks import TaskView
 
 REFRESH_S: Final = 0.25
-MOST_TASKS: Final = 12
+MAX_TASKS: Final = 12
 
 
 class LiveTable:
@@ -42,7 +42,7 @@ class LiveTable:
         try:
             status = await self._client.status()
             nodes = await self._client.nodes()
-            running = self._client.tasks(limit=MOST_TASKS, status="processing,assigned")
+            running = self._client.tasks(limit=MAX_TASKS, status="processing,assigned")
             tasks = [task async for task in running]
         except CrawlfleetError as error:
             return Text(f"waiting for the master: {error}", style="yellow")

@@ -42,11 +42,11 @@ from crawlfleet.tls import with_pin
 from crawlfleet.worker import parent_watch
 
 FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
+MAX_PAUSE_S: Final = 5.0
 HEALTHY_AFTER_S: Final = 10.0
 STOP_DEADLINE_S: Final = 10.0
 READY_DEADLINE_S: Final = 30.0
-MOST_FAILED_STARTS: Final = 3
+MAX_FAILED_STARTS: Final = 3
 """A master that ends so often before it was ever ready will not come up by itself."""
 
 
@@ -178,7 +178,7 @@ class Launcher:
             pause = FIRST_PAUSE_S if loop.time() - begun > HEALTHY_AFTER_S else pause
             self._console.print(Text(told, style="yellow"))
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
 
     async def _start(self, name: str, command: list[str], key: str) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
@@ -237,7 +237,7 @@ class Launcher:
                 pass
             else:
                 return
-            if self._failed_starts >= MOST_FAILED_STARTS or loop.time() > deadline:
+            if self._failed_starts >= MAX_FAILED_STARTS or loop.time() > deadline:
                 raise CrawlfleetError(
                     f"the master does not start; see above and {self._folder / 'logs'}"
                 )

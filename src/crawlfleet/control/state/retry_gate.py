@@ -311,7 +311,7 @@ class CircuitBreakers:
             return
         after = breakers.ended_otherwise(known, self._settings, now=now)
         if after is None:
-            cause = f"{breakers.MOST_UNCLEAR} tasks in a row failed at something else"
+            cause = f"{breakers.MAX_UNCLEAR} tasks in a row failed at something else"
             self.close(known.site, now, f"{cause}: {task.error.error_class}")
         else:
             self._put(after)

@@ -19,14 +19,14 @@ import msgspec
 
 from crawlfleet.core.bundles import requirements
 from crawlfleet.core.bundles.requirements import BadRequirement
-from crawlfleet.core.bundles.spiders import MOST_SPIDERS, spiders_in
-from crawlfleet.model.bundle import MOST_ARCHIVE_BYTES, BundleKind
+from crawlfleet.core.bundles.spiders import MAX_SPIDERS, spiders_in
+from crawlfleet.model.bundle import MAX_ARCHIVE_BYTES, BundleKind
 
-MOST_FILES: Final = 5_000
+MAX_FILES: Final = 5_000
 MAX_UNPACKED_BYTES: Final = 100_000_000
 LONGEST_NAME: Final = 240
-MOST_PARTS: Final = 32
-MOST_TEXT_BYTES: Final = 500_000
+MAX_PARTS: Final = 32
+MAX_TEXT_BYTES: Final = 500_000
 """Size limit of the files whose text is read; spiders are not looked for in larger ones."""
 SCRAPY: Final = "scrapy>=2.11"
 """Requirement of a Scrapy project that does not list Scrapy itself."""
@@ -74,7 +74,7 @@ def look_into(data: bytes) -> Contents:
             content = _content(archive, info)
             size += len(content)
             files += 1
-            if info.filename.endswith(".py") and len(content) <= MOST_TEXT_BYTES:
+            if info.filename.endswith(".py") and len(content) <= MAX_TEXT_BYTES:
                 spiders |= spiders_in(content.decode(errors="replace"))
         names = {info.filename for info in infos}
         root = _root(names)
@@ -90,7 +90,7 @@ def look_into(data: bytes) -> Contents:
         root=root,
         settings_module=settings,
         requirements=tuple(needed),
-        spiders=tuple(sorted(spiders)[:MOST_SPIDERS]),
+        spiders=tuple(sorted(spiders)[:MAX_SPIDERS]),
     )
 
 
@@ -104,9 +104,9 @@ def members(data: bytes) -> Iterator[ArchiveMember]:
 
 
 def _opened(data: bytes) -> zipfile.ZipFile:
-    if len(data) > MOST_ARCHIVE_BYTES:
+    if len(data) > MAX_ARCHIVE_BYTES:
         raise BadArchive(
-            f"the archive has {len(data):,} bytes, and {MOST_ARCHIVE_BYTES:,} are allowed; leave "
+            f"the archive has {len(data):,} bytes, and {MAX_ARCHIVE_BYTES:,} are allowed; leave "
             "out what is not code"
         )
     try:
@@ -120,8 +120,8 @@ def _opened(data: bytes) -> zipfile.ZipFile:
 def _checked(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     """Return the files of an archive after checking their names and sizes."""
     infos = archive.infolist()
-    if len(infos) > MOST_FILES:
-        raise BadArchive(f"it has {len(infos):,} entries, and {MOST_FILES:,} are allowed")
+    if len(infos) > MAX_FILES:
+        raise BadArchive(f"it has {len(infos):,} entries, and {MAX_FILES:,} are allowed")
     taken: set[str] = set()
     folders: set[str] = set()
     found = []
@@ -163,9 +163,9 @@ def _check_name(info: zipfile.ZipInfo) -> None:
         length = len(name.encode())
     except UnicodeEncodeError:
         raise BadArchive(f"{name[:80]!r} is no text") from None
-    if length > LONGEST_NAME or len(parts) > MOST_PARTS:
+    if length > LONGEST_NAME or len(parts) > MAX_PARTS:
         raise BadArchive(
-            f"{name[:80]!r} is too long or too deep; {LONGEST_NAME} bytes and {MOST_PARTS} "
+            f"{name[:80]!r} is too long or too deep; {LONGEST_NAME} bytes and {MAX_PARTS} "
             "levels are allowed"
         )
 
@@ -260,7 +260,7 @@ def _of_wheel(names: set[str], name: str) -> str:
 
 def _text(archive: zipfile.ZipFile, name: str) -> str:
     info = archive.getinfo(name)
-    if info.file_size > MOST_TEXT_BYTES:
+    if info.file_size > MAX_TEXT_BYTES:
         raise BadArchive(f"{name!r} has {info.file_size:,} bytes, which is too much for it")
     try:
         return _content(archive, info).decode("utf-8-sig")

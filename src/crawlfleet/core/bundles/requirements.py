@@ -16,12 +16,12 @@ from packaging.utils import canonicalize_name
 
 from crawlfleet.core.text.nesting import brackets_too_deep
 
-MOST_REQUIREMENTS: Final = 500
+MAX_REQUIREMENTS: Final = 500
 LONGEST: Final = 40_000
 """Length limit of one requirement with its hashes: a package with many wheels has more than a
 hundred."""
 LONGEST_PLAIN: Final = 1_000
-MOST_BRACKETS: Final = 20
+MAX_BRACKETS: Final = 20
 """Limit of brackets in a marker: the functions that parse markers are recursive."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._,<>=!~*+()\[\]; \"'-]+")
 """Characters with which no path, address, variable or comment can be written."""
@@ -76,9 +76,9 @@ def names(requirement: str) -> str:
 def checked(found: Iterable[str]) -> list[str]:
     """Return the requirements in normalised spelling. Raises `BadRequirement` if one is not the
     name of a package."""
-    wanted = [*islice(found, MOST_REQUIREMENTS + 1)]
-    if len(wanted) > MOST_REQUIREMENTS:
-        raise BadRequirement(f"more than {MOST_REQUIREMENTS} requirements")
+    wanted = [*islice(found, MAX_REQUIREMENTS + 1)]
+    if len(wanted) > MAX_REQUIREMENTS:
+        raise BadRequirement(f"more than {MAX_REQUIREMENTS} requirements")
     return [_checked(each) for each in wanted]
 
 
@@ -97,7 +97,7 @@ def _checked(found: str) -> str:
 
 def _written(plain: str) -> str | None:
     """Return a requirement in our own notation, whatever notation its author used."""
-    if len(plain) > LONGEST_PLAIN or plain.count("(") > MOST_BRACKETS:
+    if len(plain) > LONGEST_PLAIN or plain.count("(") > MAX_BRACKETS:
         return None
     try:
         requirement = Requirement(plain)

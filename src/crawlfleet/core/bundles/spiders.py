@@ -7,7 +7,7 @@ is a guess, good enough to choose from: names that code creates at run time are 
 import re
 from typing import Final
 
-MOST_SPIDERS: Final = 200
+MAX_SPIDERS: Final = 200
 LONGEST: Final = 100
 
 _CLASS: Final = re.compile(r"class\s+\w+\s*\(([^()]{0,500})\)\s*:")

@@ -21,7 +21,7 @@ from crawlfleet.model.crawl.extraction import (
 ENOUGH_PAGES: Final = 20
 """Number of pages after which a field without a value is reported; with fewer pages it may be
 chance."""
-MOST_NAMED: Final = 10
+MAX_NAMED: Final = 10
 """Limit of fields that a message names."""
 LONGEST_SELECTOR: Final = 100
 """Number of characters of a selector that a message shows."""
@@ -76,9 +76,9 @@ def still_empty(
 def in_words(empty: EmptyFields) -> str:
     """Return the warning about empty fields, as text for people."""
     shown = [f"{name} ({selector})" for name, selector in empty.selectors.items()]
-    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    more = f" and {len(shown) - MAX_NAMED} more" if len(shown) > MAX_NAMED else ""
     pages = "1 page" if empty.pages == 1 else f"{empty.pages} pages"
-    return f"nothing is caught on {pages} by {', '.join(shown[:MOST_NAMED])}{more}"
+    return f"nothing is caught on {pages} by {', '.join(shown[:MAX_NAMED])}{more}"
 
 
 def has_value(field: FieldPlan, value: Any) -> bool:

@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from crawlfleet.model.crawl.figures import (
-    MOST_DEPTHS,
-    MOST_HOSTS,
+    MAX_DEPTHS,
+    MAX_HOSTS,
     CrawlFigures,
     Part,
     Rate,
@@ -49,7 +49,7 @@ def together(parts: Sequence[ToldFigures]) -> CrawlFigures | None:
             for name, selector in newest.empty_fields.items()
             if all(name in each.empty_fields for each in parts)
         },
-        hosts=tuple(ranked[:MOST_HOSTS]),
+        hosts=tuple(ranked[:MAX_HOSTS]),
         rates=_rates([each.rates for each in parts]),
     )
 
@@ -94,8 +94,8 @@ def failed_in(outcomes: Mapping[str, int]) -> int:
 
 
 def depths_in(depths: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the number of URLs at each depth, for the first `MOST_DEPTHS` depths."""
-    deepest = min(max(depths, default=-1), MOST_DEPTHS - 1)
+    """Return the number of URLs at each depth, for the first `MAX_DEPTHS` depths."""
+    deepest = min(max(depths, default=-1), MAX_DEPTHS - 1)
     return tuple(depths.get(depth, 0) for depth in range(deepest + 1))
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from crawlfleet.core.network.compression import BadCompression, TooLarge, pack, unpack
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.wire.frontier import MOST_ASKED_BYTES, FrontierReply, FrontierRequest
+from crawlfleet.model.wire.frontier import MAX_ASKED_BYTES, FrontierReply, FrontierRequest
 
 T = TypeVar("T")
 PACKED_FROM_BYTES: Final = 1_000
@@ -28,10 +28,10 @@ class Unreadable(CrawlfleetError):
 def written(said: FrontierRequest | FrontierReply) -> bytes:
     """Return an encoded message. Raises `Unreadable` if it is too large for the receiver."""
     data = _encode(said)
-    if len(data) > MOST_ASKED_BYTES:
+    if len(data) > MAX_ASKED_BYTES:
         raise Unreadable(
             f"{len(data):,} bytes are to be said about a frontier at once, and at most "
-            f"{MOST_ASKED_BYTES:,} can be"
+            f"{MAX_ASKED_BYTES:,} can be"
         )
     if len(data) < PACKED_FROM_BYTES:
         return PLAIN + data
@@ -71,7 +71,7 @@ def _read(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
         if data[:1] == IN_JSON:
             return msgspec.json.decode(content, type=decoder.type)
         if data[:1] == PACKED:
-            content = unpack(content, HOW, most_bytes=MOST_ASKED_BYTES)
+            content = unpack(content, HOW, most_bytes=MAX_ASKED_BYTES)
         return decoder.decode(content)
     except (msgspec.DecodeError, BadCompression, TooLarge) as error:
         raise Unreadable(f"what was said about a frontier cannot be read: {error}") from None

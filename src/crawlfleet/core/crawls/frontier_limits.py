@@ -6,23 +6,23 @@ from typing import Final
 
 from crawlfleet.model.wire import frontier as wire
 
-MOST_ASKS: Final = 1_000
+MAX_ASKS: Final = 1_000
 """Limit of asks in one request."""
-MOST_HOSTS: Final = 10_000
+MAX_HOSTS: Final = 10_000
 """Limit of hosts that one ask leases, tops up or reclaims."""
-MOST_URLS: Final = 10_000
+MAX_URLS: Final = 10_000
 """Limit of URLs of one host in one ask."""
-MOST_SEEDS: Final = 100_000
-MOST_SHOWN: Final = 1_000
-MOST_WORKERS: Final = 1_000
+MAX_SEEDS: Final = 100_000
+MAX_SHOWN: Final = 1_000
+MAX_WORKERS: Final = 1_000
 """Limit of worker names under which one execution may lease."""
 LONGEST_NAME: Final = 200
 
 
 def problem_of(talk: wire.FrontierRequest) -> str:
     """Return which amount of a request is beyond its limit, and the limit; empty if none is."""
-    if len(talk.asks) > MOST_ASKS:
-        return f"asks: {len(talk.asks)} at once are too many; send at most {MOST_ASKS}"
+    if len(talk.asks) > MAX_ASKS:
+        return f"asks: {len(talk.asks)} at once are too many; send at most {MAX_ASKS}"
     for number, ask in enumerate(talk.asks):
         for field, value, most in _amounts(ask):
             if not 0 <= value <= most:
@@ -35,17 +35,17 @@ def problem_of(talk: wire.FrontierRequest) -> str:
 def _amounts(ask: wire.AnyAsk) -> Iterator[tuple[str, int, int]]:
     match ask:
         case wire.Lease():
-            yield "hosts", ask.hosts, MOST_HOSTS
-            yield "urls", ask.urls, MOST_URLS
-            yield "held", len(ask.held), MOST_HOSTS
+            yield "hosts", ask.hosts, MAX_HOSTS
+            yield "urls", ask.urls, MAX_URLS
+            yield "held", len(ask.held), MAX_HOSTS
             # One that wants less than nothing has more than it wants.
-            yield "held", max(ask.held.values(), default=0), MOST_URLS
+            yield "held", max(ask.held.values(), default=0), MAX_URLS
         case wire.Reclaim():
-            yield "hosts", len(ask.hosts), MOST_HOSTS
-            yield "hosts", max(map(len, ask.hosts.values()), default=0), MOST_URLS
+            yield "hosts", len(ask.hosts), MAX_HOSTS
+            yield "hosts", max(map(len, ask.hosts.values()), default=0), MAX_URLS
         case wire.Add():
-            yield "seeds", len(ask.seeds), MOST_SEEDS
+            yield "seeds", len(ask.seeds), MAX_SEEDS
         case wire.Busiest():
-            yield "limit", ask.limit, MOST_SHOWN
+            yield "limit", ask.limit, MAX_SHOWN
         case _:
             return

@@ -11,7 +11,7 @@ from typing import Final
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-MOST_HOPS: Final = 16
+MAX_HOPS: Final = 16
 """Limit of proxies in a row; no real chain is longer."""
 OWN_PREFIX: Final = 64
 """Length in bits of the IPv6 prefix that one customer of a provider has."""
@@ -56,7 +56,7 @@ def client_of(peer: str, forwarded: str, trusted: Sequence[Network]) -> Address 
     `forwarded` is all of `X-Forwarded-For`.
     """
     client = parse_address(peer)
-    hops = forwarded.split(",")[-MOST_HOPS:] if forwarded and trusted else []
+    hops = forwarded.split(",")[-MAX_HOPS:] if forwarded and trusted else []
     while client is not None and hops and is_in(client, trusted):
         # A proxy that does not know whom it heard asks for anybody, and not for itself.
         client = parse_address(hops.pop())

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 FIRST_LOCK_S: Final = 2.0
-LONGEST_LOCK_S: Final = 300.0
+MAX_LOCK_S: Final = 300.0
 FORGOTTEN_AFTER_S: Final = 3600.0
 MINUTE_S: Final = 60.0
 
@@ -37,7 +37,7 @@ def after_wrong_key(
     refilled = min(before.left + (now - before.at) * per_minute / MINUTE_S, per_minute)
     if refilled >= 1.0:
         return msgspec.structs.replace(before, left=refilled - 1.0, at=now)
-    lock_s = min(FIRST_LOCK_S * 2.0**before.locks, LONGEST_LOCK_S)
+    lock_s = min(FIRST_LOCK_S * 2.0**before.locks, MAX_LOCK_S)
     return LockoutStanding(left=refilled, at=now, locks=before.locks + 1, locked_until=now + lock_s)
 
 

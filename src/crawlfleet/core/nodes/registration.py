@@ -27,7 +27,7 @@ LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{0,200}\Z")
 MAX_TASK_TYPES: Final = 1000
 MAX_LOAD: Final = 1e6
 """Limit of a node's load. Load may exceed 1 when processes wait; usage may not."""
-LONGEST_TIMEOUT_S: Final = 86_400.0
+MAX_TIMEOUT_S: Final = 86_400.0
 SHARES: Final = ("cpu_usage", "memory_usage", "gpu_usage", "disk_usage")
 RATES: Final = ("network_io", "disk_io")
 
@@ -118,12 +118,12 @@ def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
     if (free := heartbeat.resources.disk_free_mb) is not None and free < 0:
         yield _problem("resources.disk_free_mb", free, "is below zero", "use megabytes")
     told = heartbeat.session_timeout_s
-    if told is not None and not 0 < told <= LONGEST_TIMEOUT_S:
+    if told is not None and not 0 < told <= MAX_TIMEOUT_S:
         yield _problem(
             "session_timeout_s",
             told,
             "is out of range",
-            f"use a number above 0, to {LONGEST_TIMEOUT_S:g}",
+            f"use a number above 0, to {MAX_TIMEOUT_S:g}",
         )
     for field in ("configuration_version", "number"):
         given = getattr(heartbeat, field)

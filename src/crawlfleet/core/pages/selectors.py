@@ -33,7 +33,7 @@ from crawlfleet.model.crawl.extraction import (
 
 SELECTORS: Final = "selectors"
 ITEM: Final = "item"
-MOST_FIELDS: Final = 500
+MAX_FIELDS: Final = 500
 DEEPEST: Final = 8
 _PREFIXES: Final = (("css:", Language.CSS), ("xpath:", Language.XPATH), ("json:", Language.JSON))
 _XPATH_BEGINS: Final = ("/", "./", "../", "(/", "(./")
@@ -110,8 +110,8 @@ class _Reader:
             self._wrong(at, f"is nested more than {DEEPEST} deep", "take a group apart")
             return ()
         self._count += len(written)
-        if self._count > MOST_FIELDS:
-            self._wrong(at, f"has more than {MOST_FIELDS} fields", "split the crawl")
+        if self._count > MAX_FIELDS:
+            self._wrong(at, f"has more than {MAX_FIELDS} fields", "split the crawl")
             return ()
         read = (
             self._field(name, value, f"{at}.{name}", language, depth)

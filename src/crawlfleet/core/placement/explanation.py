@@ -29,7 +29,7 @@ from crawlfleet.model.explanation import SIZE, Cause, Explanation, NodeVerdict, 
 from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
 
-MOST_DETAILS: Final = 100
+MAX_DETAILS: Final = 100
 
 _WORDS: Final = {
     "status": "not online",
@@ -50,7 +50,7 @@ def explain(
     rules: PlacementRules,
     *,
     project_id: str = "",
-    most_details: int = MOST_DETAILS,
+    most_details: int = MAX_DETAILS,
     hidden: Collection[str] | None = None,
 ) -> Explanation:
     """Explain for each node whether it would take a task with this requirement now, and why not.

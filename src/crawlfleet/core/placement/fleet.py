@@ -28,7 +28,7 @@ from crawlfleet.core.placement.filters import (
     filter_names,
 )
 from crawlfleet.core.resources import UNITS, from_units, units
-from crawlfleet.model.bundle import MOST_TOLD
+from crawlfleet.model.bundle import MAX_TOLD
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
@@ -62,7 +62,7 @@ class Readiness:
         digests.pop(digest, None)
         digests[digest] = None
         self._nodes.setdefault(digest, {})[node_id] = None
-        if len(digests) > MOST_TOLD:
+        if len(digests) > MAX_TOLD:
             self._take(node_id, next(iter(digests)))
 
     def replace(self, node_id: str, digests: Iterable[str]) -> bool:

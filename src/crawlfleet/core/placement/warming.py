@@ -16,7 +16,7 @@ from crawlfleet.model.bundle import CAPABILITY, Bundle
 from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
 
-MOST_ASKED: Final = 4
+MAX_ASKED: Final = 4
 """Limit of nodes that make the same environment at once."""
 
 Making = Mapping[str, Collection[str]]
@@ -58,7 +58,7 @@ def to_ask_for_work(
     others = fleet.promising({*among}.difference(has), requirement, rules.filters, project_id)
     needed, chosen = tasks - sum(_room(id, requirement, fleet) for id in has), list[str]()
     for id in _emptiest(others, fleet):
-        if needed <= 0 or asked + len(chosen) >= MOST_ASKED:
+        if needed <= 0 or asked + len(chosen) >= MAX_ASKED:
             break
         if room := _room(id, requirement, fleet):
             chosen.append(id)
@@ -78,7 +78,7 @@ def to_ask_for_bundle(bundle: Bundle, nodes: Iterable[Node], fleet: Fleet) -> li
         for id in fleet.ready(version.digest)
     }
     used = [id for id in able if id in earlier]
-    return _emptiest(used or able, fleet)[: MOST_ASKED if used else 1]
+    return _emptiest(used or able, fleet)[: MAX_ASKED if used else 1]
 
 
 def _may_run(bundle: Bundle, node: Node, fleet: Fleet) -> bool:

@@ -23,13 +23,13 @@ import msgspec
 from crawlfleet.model.crawl.frontier import HostState
 from crawlfleet.model.crawl.parameters import Outcome, Politeness
 
-LONGEST_RETRY_AFTER_S: Final = 86_400.0
+MAX_RETRY_AFTER_S: Final = 86_400.0
 """Longest pause that a site can ask for; a longer one is cut, and the pause says so."""
 
 GIVE_UP_AFTER: Final = 8
 """Failures in a row after which a host is left alone for a while."""
 GIVEN_UP_S: Final = 1800.0
-LONGEST_GIVEN_UP_S: Final = 6 * 3600.0
+MAX_GIVEN_UP_S: Final = 6 * 3600.0
 LOST_AFTER: Final = GIVE_UP_AFTER + 2
 """Failures in a row after which the host's other URLs may be given up too; by then hours have
 passed."""
@@ -249,16 +249,16 @@ class HostClock:
             seconds = min(_FIRST_FAILURE_PAUSE_S * 2.0 ** (self.failures - 1), longest)
             return self._pause(now, seconds, f"failed {self.failures} times in a row ({outcome})")
         doublings = min(self.failures - GIVE_UP_AFTER, 10)
-        seconds = min(GIVEN_UP_S * 2.0**doublings, LONGEST_GIVEN_UP_S)
+        seconds = min(GIVEN_UP_S * 2.0**doublings, MAX_GIVEN_UP_S)
         reason = f"given up for a while: failed {self.failures} times in a row ({outcome})"
         return self._pause(now, seconds, reason)
 
     def _told(self, seconds: float, now: float) -> HostPause | None:
-        if now + min(seconds, LONGEST_RETRY_AFTER_S) <= self.next_at:
+        if now + min(seconds, MAX_RETRY_AFTER_S) <= self.next_at:
             return None
-        if seconds > LONGEST_RETRY_AFTER_S:
-            reason = f"Retry-After of {seconds:.0f} s, shortened to {LONGEST_RETRY_AFTER_S:.0f} s"
-            return self._pause(now, LONGEST_RETRY_AFTER_S, reason)
+        if seconds > MAX_RETRY_AFTER_S:
+            reason = f"Retry-After of {seconds:.0f} s, shortened to {MAX_RETRY_AFTER_S:.0f} s"
+            return self._pause(now, MAX_RETRY_AFTER_S, reason)
         return self._pause(now, seconds, f"Retry-After of {seconds:g} s")
 
     def _pause(self, now: float, seconds: float, reason: str) -> HostPause:

@@ -35,7 +35,7 @@ AHEAD_S: Final = 5.0
 QUEUED_S: Final = 5.0
 """Seconds after its last request when a waiting engine loses its turn."""
 LOOK_AGAIN_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 86_400.0
+MAX_PAUSE_S: Final = 86_400.0
 
 
 Living = Callable[[str], bool]
@@ -95,7 +95,7 @@ def exchange(
 
 def paused(entry: LedgerEntry, for_s: float, why: str, now: float) -> LedgerEntry:
     """Return the entry, paused for this time unless it is already paused for longer."""
-    until = now + min(max(for_s, 0.0), LONGEST_PAUSE_S)
+    until = now + min(max(for_s, 0.0), MAX_PAUSE_S)
     if until <= entry.paused_until:
         return entry
     return msgspec.structs.replace(entry, paused_until=until, pause=why)

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
-from crawlfleet.core.politeness.host_clock import LONGEST_RETRY_AFTER_S
+from crawlfleet.core.politeness.host_clock import MAX_RETRY_AFTER_S
 from crawlfleet.model.crawl.parameters import Outcome, Politeness
 
-LONGEST_WAIT_S: Final = 3600.0
+MAX_WAIT_S: Final = 3600.0
 """Longest wait between two tries of a URL, unless the site asks for more."""
 
 _SPREAD: Final = 0.25
@@ -64,11 +64,11 @@ def decide(
         return GiveUpUrl(f"{what} does not pass by waiting")
     if attempt > politeness.retries:
         return GiveUpUrl(f"failed {attempt} times (politeness.retries {politeness.retries})")
-    wait = min(politeness.retry_delay_s * 2.0 ** min(attempt - 1, 60), LONGEST_WAIT_S)
+    wait = min(politeness.retry_delay_s * 2.0 ** min(attempt - 1, 60), MAX_WAIT_S)
     wait *= 1.0 + _SPREAD * (2.0 * chance - 1.0)
     reason = f"try {attempt + 1} of {politeness.retries + 1} after {outcome}"
     if retry_after_s is not None and retry_after_s > wait:
-        wait = min(retry_after_s, LONGEST_RETRY_AFTER_S)
+        wait = min(retry_after_s, MAX_RETRY_AFTER_S)
         reason += f", as the site asked (Retry-After {retry_after_s:g} s)"
     return RetryUrl(now + wait, reason)
 

@@ -9,7 +9,7 @@ import msgspec
 from crawlfleet.core.quality.recording import told
 from crawlfleet.model.quality import Decision, MeasuredRun, Verdict
 
-MOST_NAMED: Final = 3
+MAX_NAMED: Final = 3
 GONE: Final = (
     "held, and what was measured is gone, so that nobody can accept it: cancel the run, and start "
     "the workflow anew"
@@ -52,7 +52,7 @@ def concerned(decisions: Mapping[str, Decision]) -> tuple[list[str], int]:
     if rejected:
         return rejected[:1], 0
     held = [id for id, each in decisions.items() if each is Decision.HELD]
-    return held[:MOST_NAMED], len(held[MOST_NAMED:])
+    return held[:MAX_NAMED], len(held[MAX_NAMED:])
 
 
 def held_by(runs: Iterable[MeasuredRun], more: int = 0) -> Held | Rejected | None:
@@ -71,8 +71,8 @@ def held_by(runs: Iterable[MeasuredRun], more: int = 0) -> Held | Rejected | Non
     if not waiting:
         # Those that are named were just decided about: of that one hears soon.
         return Held(f"held until somebody accepts or rejects {more} tasks") if more else None
-    more += len(waiting[MOST_NAMED:])
-    named = [f"{run.task_id}: {told(run.judgement)}" for run in waiting[:MOST_NAMED]]
+    more += len(waiting[MAX_NAMED:])
+    named = [f"{run.task_id}: {told(run.judgement)}" for run in waiting[:MAX_NAMED]]
     if more:
         named.append(f"and {more} more")
     verb = _verb(waiting[0])

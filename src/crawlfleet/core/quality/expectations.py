@@ -10,7 +10,7 @@ import msgspec
 from crawlfleet.core.text.patterns import REMEDY, pattern_problem
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.quality import (
-    MOST_FIELDS,
+    MAX_FIELDS,
     CountRange,
     Expectations,
     FieldExpectation,
@@ -32,12 +32,12 @@ def problems_of(expected: Expectations, *, within: str = "expectations") -> Iter
         yield from _range(getattr(expected, name), f"{within}.{name}")
     drift = expected.drift
     named = {*expected.fields, *(drift.fields if drift else ())}
-    if len(named) > MOST_FIELDS:
+    if len(named) > MAX_FIELDS:
         yield FieldProblem(
             field=f"{within}.fields",
             value=len(named),
             message=f"names {len(named)} fields",
-            remedy=f"name at most {MOST_FIELDS}",
+            remedy=f"name at most {MAX_FIELDS}",
         )
         return
     for name in sorted(named):

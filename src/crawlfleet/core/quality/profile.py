@@ -15,7 +15,7 @@ import msgspec
 from crawlfleet.core.quality.sketch import Sketch
 from crawlfleet.core.text.patterns import compile_pattern
 from crawlfleet.model.quality import (
-    MOST_FIELDS,
+    MAX_FIELDS,
     Expectations,
     FieldExpectation,
     FieldProfile,
@@ -93,14 +93,14 @@ class Fold:
 
     def _meet(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add columns for new fields, up to the limit of measured fields."""
-        if len(self._columns) >= MOST_FIELDS:
+        if len(self._columns) >= MAX_FIELDS:
             return
         met: dict[str, None] = {}
         for row in rows:
             met.update(dict.fromkeys(row))
         for name in met:
             known = name in self._columns or len(name) > LONGEST_NAME
-            if not known and len(self._columns) < MOST_FIELDS:
+            if not known and len(self._columns) < MAX_FIELDS:
                 self._columns[name] = _Column(None)
 
     def profile(self, *, pages: int | None = None, errors: float | None = None) -> Profile:

@@ -16,7 +16,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.settings.recovery import BreakerSettings
 
 LONGEST_ERROR: Final = 200
-MOST_UNCLEAR: Final = 3
+MAX_UNCLEAR: Final = 3
 """Limit of probes in a row that do not show whether the target answered; then the breaker
 closes."""
 
@@ -91,7 +91,7 @@ def ended_otherwise(breaker: Breaker, rules: BreakerSettings, *, now: float) -> 
     """Return the breaker after a probe that failed without indicating an outage: the next probe
     starts after the first pause. `None` after a few such probes in a row: then the breaker closes,
     so that other errors do not hold up the tasks."""
-    if breaker.unclear + 1 >= MOST_UNCLEAR:
+    if breaker.unclear + 1 >= MAX_UNCLEAR:
         return None
     return msgspec.structs.replace(
         breaker,

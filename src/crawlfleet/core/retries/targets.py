@@ -13,7 +13,7 @@ HOST: Final = re.compile(
     r"https?://(?:[^/?#@]*@)?(\[[^\]/?#]+\]|[^/:?#\[\]\s]+)(:\d+)?", re.IGNORECASE
 )
 TARGET: Final = re.compile(r"[a-z0-9\[][a-z0-9._:\[\]-]{0,252}\Z")
-MOST_LOOKED_AT: Final = 1000
+MAX_LOOKED_AT: Final = 1000
 """Limit of the addresses that are compared; a longer list counts as one without a common site."""
 
 
@@ -44,7 +44,7 @@ def target_of(parameters: msgspec.Raw, registrable: Registrable) -> str | None:
         return None
     urls = [found.url] if found.url is not None else []
     urls += found.urls if isinstance(found.urls, list) else []
-    if len(urls) > MOST_LOOKED_AT:
+    if len(urls) > MAX_LOOKED_AT:
         return None
     domains: set[str | None] = set()
     for url in urls:

@@ -15,7 +15,7 @@ import msgspec
 
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.crawl.parameters import Fetching
-from crawlfleet.model.secret import MOST_OF_TASK
+from crawlfleet.model.secret import MAX_OF_TASK
 
 NAME: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}\Z")
 NAME_RULES: Final = (
@@ -138,11 +138,11 @@ def declared_problems(
     names = names_in(task_type, raw)
     if not names:
         return
-    if len({*declared, *names}) > MOST_OF_TASK:
+    if len({*declared, *names}) > MAX_OF_TASK:
         yield _problem(
             "parameters",
             "refers to too many secrets",
-            f"declare and refer to {MOST_OF_TASK} in all at most",
+            f"declare and refer to {MAX_OF_TASK} in all at most",
         )
     for place in places(task_type, msgspec.json.decode(raw)):
         for name in REFERENCE.findall(place.text):
@@ -155,9 +155,9 @@ def _unknown_names(
 ) -> Iterator[FieldProblem]:
     """Yield the problems of the names that a task declares; `known` are the secrets of its
     project."""
-    if len(names) > MOST_OF_TASK:
+    if len(names) > MAX_OF_TASK:
         yield _problem(
-            "secrets", "are too many", f"declare at most {MOST_OF_TASK}, or put several into one"
+            "secrets", "are too many", f"declare at most {MAX_OF_TASK}, or put several into one"
         )
         return
     for place, name in enumerate(names):

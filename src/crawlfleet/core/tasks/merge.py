@@ -15,9 +15,9 @@ import msgspec
 from crawlfleet.core.text.nesting import MAX_MESSAGE_NESTING, is_too_deep
 from crawlfleet.model.task import Task, TaskStatus
 
-MOST_BYTES: Final = 950_000
+MAX_BYTES: Final = 950_000
 """Size limit of the merged data as JSON; leaves room in the 1 MB that a result may have."""
-MOST_COUNTED: Final = 2**53
+MAX_COUNTED: Final = 2**53
 """Upper bound of a count of items: JSON numbers beyond it are not exact."""
 OUTPUT: Final = "output"
 """Key under which a crawl's result says that the master stores its items."""
@@ -68,7 +68,7 @@ class Merger:
         except msgspec.DecodeError:
             # What nobody can read stays with the shard, and the whole says where that is.
             result = _Result()
-            self._bytes += MOST_BYTES + 1
+            self._bytes += MAX_BYTES + 1
         for name, value in result.metrics.items():
             added = self.metrics.get(name, 0) + value
             # JSON has no infinity: so great a sum stays as great as a number can be.
@@ -83,14 +83,14 @@ class Merger:
 
     @property
     def _fits(self) -> bool:
-        return self._bytes <= MOST_BYTES
+        return self._bytes <= MAX_BYTES
 
     def data(self) -> msgspec.Raw | None:
         """Return the merged data; `None` when no shard completed."""
         if not self._data:
             return None
         encoded = self._merged() if self._fits else None
-        if encoded is None or len(encoded) > MOST_BYTES:
+        if encoded is None or len(encoded) > MAX_BYTES:
             encoded = msgspec.json.encode(self._elsewhere())
         return msgspec.Raw(encoded)
 
@@ -135,7 +135,7 @@ def _crawled(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str
 def _in_storage(parent: Task, metrics: Mapping[str, float]) -> dict[str, Any]:
     items = metrics.get("items", 0)
     # It comes from nodes, and may be anything; their sum may even be too great for a number.
-    counted = int(items) if abs(items) <= MOST_COUNTED else None
+    counted = int(items) if abs(items) <= MAX_COUNTED else None
     return {"items": counted, OUTPUT: f"/api/v1/crawls/{parent.id}/output"}
 
 

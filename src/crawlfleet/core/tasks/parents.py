@@ -29,7 +29,7 @@ from crawlfleet.model.task import (
     TaskStatus,
 )
 
-MOST_REASONS: Final = 5
+MAX_REASONS: Final = 5
 """Limit of failed shards whose reasons the error of their parent repeats."""
 WAKING: Final = frozenset({Verb.RETRY, Verb.REQUEUE, Verb.RESUME})
 """Orders that revive a task, and its parent with it."""
@@ -163,9 +163,9 @@ class Gathering:
 
     def _error(self, missing: int) -> TaskError:
         reasons = [text for _, text in sorted(self._failures.items())]
-        told = reasons[:MOST_REASONS]
-        if len(reasons) > MOST_REASONS:
-            told.append(f"and {len(reasons) - MOST_REASONS} more")
+        told = reasons[:MAX_REASONS]
+        if len(reasons) > MAX_REASONS:
+            told.append(f"and {len(reasons) - MAX_REASONS} more")
         if missing > 0:
             told.append(f"{missing} were removed")
         bad = len(reasons) + max(missing, 0)

@@ -16,8 +16,8 @@ from msgspec import inspect
 from crawlfleet.core.text.nesting import is_too_deep
 from crawlfleet.errors import FieldProblem
 
-MOST_BYTES: Final = 100_000
-MOST_ENTRIES: Final = 100
+MAX_BYTES: Final = 100_000
+MAX_ENTRIES: Final = 100
 """Limit of map entries that are searched for the error; each entry costs a decoding of the rest of
 the JSON."""
 ANY: Final = "[...]"
@@ -27,7 +27,7 @@ def culprits(raw: bytes, type: Any, steps: Sequence[str], complaint: str) -> lis
     """Return the steps with entry names in place of wildcards, as far as found: the wrong entry is
     the one that, alone in its map, causes the same complaint."""
     named = list(steps)
-    if ANY not in steps or len(raw) > MOST_BYTES or is_too_deep(raw):
+    if ANY not in steps or len(raw) > MAX_BYTES or is_too_deep(raw):
         return named
     try:
         document = msgspec.json.decode(raw)
@@ -45,7 +45,7 @@ def _only(document: Any, entries: dict[str, Any], type: Any, complaint: str) -> 
     """Return the name of the wrong entry, which is left alone in the document. Raises
     `LookupError`."""
     all = dict(entries)
-    if len(all) > MOST_ENTRIES:
+    if len(all) > MAX_ENTRIES:
         raise LookupError
     for name, value in all.items():
         entries.clear()

@@ -18,9 +18,9 @@ from protego import Protego
 from crawlfleet.model.crawl.frontier import HostState
 from crawlfleet.model.crawl.parameters import Outcome
 
-MOST_BYTES: Final = 512_000
+MAX_BYTES: Final = 512_000
 """Limit of the text that is read, in bytes; the RFC demands 500 KiB."""
-MOST_HOPS: Final = 5
+MAX_HOPS: Final = 5
 _GIVEN: Final = frozenset({200, 203, 204})
 """Statuses of an answer with the file, or with an empty one. Other 2xx mean something else: 202 is
 no final answer, 206 a part."""
@@ -28,7 +28,7 @@ no final answer, 206 a part."""
 LIFETIME_S: Final = 86_400.0
 """Seconds for which an answer is used: a day."""
 FIRST_RETRY_S: Final = 300.0
-LONGEST_RETRY_S: Final = 21_600.0
+MAX_RETRY_S: Final = 21_600.0
 FORGIVEN_AFTER_S: Final = 30 * 86_400.0
 """Seconds of failures (30 days) after which the RFC lets a crawler go on as if there were no
 file."""
@@ -97,7 +97,7 @@ ALL_ALLOWED: Final = RobotsRules(None, everything=True)
 
 def parse(body: bytes, product: str) -> RobotsRules:
     """Return the rules of a robots.txt for the crawler with this product token. Never raises."""
-    body = body[:MOST_BYTES]
+    body = body[:MAX_BYTES]
     text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     groups, sitemaps = _read(text, product.lower())
     if groups.own is not None:
@@ -118,7 +118,7 @@ def parse(body: bytes, product: str) -> RobotsRules:
 
 def names_somebody(body: bytes) -> bool:
     """Return whether a line of the text names a crawler for its rules."""
-    return _NAMES_SOMEBODY(body[:MOST_BYTES]) is not None
+    return _NAMES_SOMEBODY(body[:MAX_BYTES]) is not None
 
 
 def _beginning(rule: str) -> str:
@@ -217,7 +217,7 @@ def learn(state: HostState, answer: RobotsAnswer, now: float) -> HostState:
     and is retried sooner than an answer is refreshed."""
     if _unreachable(answer):
         since = state.robots_failed_at or now
-        wait = min(max(FIRST_RETRY_S, now - since), LONGEST_RETRY_S)  # doubles by and by
+        wait = min(max(FIRST_RETRY_S, now - since), MAX_RETRY_S)  # doubles by and by
         wait = max(wait, min(answer.retry_after_s or 0.0, LIFETIME_S))
         known = has_rules(state)
         return msgspec.structs.replace(
@@ -230,7 +230,7 @@ def learn(state: HostState, answer: RobotsAnswer, now: float) -> HostState:
     found = 200 <= answer.status < 300 and not answer.lost_in_redirects
     return msgspec.structs.replace(
         state,
-        robots=answer.body[:MOST_BYTES] if found else b"",
+        robots=answer.body[:MAX_BYTES] if found else b"",
         robots_status=answer.status,
         robots_failed_at=0.0,
         robots_until=now + LIFETIME_S,

@@ -22,7 +22,7 @@ from crawlfleet.crawl.engine.processes import Crew
 from crawlfleet.crawl.politeness.robots_gate import NoLedger
 from crawlfleet.crawl.work import WorkFigures
 from crawlfleet.model.crawl.extraction import EmptyFields
-from crawlfleet.model.crawl.figures import MOST_HOSTS
+from crawlfleet.model.crawl.figures import MAX_HOSTS
 from crawlfleet.model.crawl.frontier import (
     FrontierCounts,
     HostFigures,
@@ -184,7 +184,7 @@ class CrawlRun:
             if finished or self._reins.is_ending or not self._goes_on:
                 told = {name: await sink.finish() for name, sink in self._sinks.items()}
                 output = {name: each for name, each in told.items() if each}
-            self._hosts_at_end = await self._frontier.busiest(MOST_HOSTS)
+            self._hosts_at_end = await self._frontier.busiest(MAX_HOSTS)
             return self._summary(self._ended, output, finished=finished, why=why)
         finally:
             self._is_over = True

@@ -6,7 +6,7 @@ visitor takes the next URL of the host, waits for the host's clock, fetches, rea
 few times a second the engine reports all results as one step and leases new work. When the process
 dies, URLs that it leased and did not report are visited again by the next one: those visited since
 the last step (within `HAND_IN_EVERY_S` and the step being written, never more than
-`MOST_HELD_PAGES` and one for each visitor), and those in flight (at most
+`MAX_HELD_PAGES` and one for each visitor), and those in flight (at most
 `neighbourhood.IN_FLIGHT`).
 """
 
@@ -47,7 +47,7 @@ log = logger(Component.WORKER)
 
 HAND_IN_EVERY_S: Final = 0.25
 HAND_IN_PAGES: Final = 400
-MOST_HELD_PAGES: Final = 4 * HAND_IN_PAGES
+MAX_HELD_PAGES: Final = 4 * HAND_IN_PAGES
 """Maximum number of visited pages that are not reported. Beyond it visitors wait, so that a slow
 disk costs no memory."""
 HOSTS: Final = 512
@@ -398,7 +398,7 @@ class Engine:
         self._held += 1
         if self._held == HAND_IN_PAGES:
             self._to_hand_in.set()
-        elif self._held >= MOST_HELD_PAGES:
+        elif self._held >= MAX_HELD_PAGES:
             self._room.clear()
 
     def _hand_in_if_starved(self) -> None:

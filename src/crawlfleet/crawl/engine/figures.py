@@ -14,9 +14,9 @@ from crawlfleet.crawl.engine.crawl import CrawlProgress
 from crawlfleet.crawl.work import HostMeasure, Pausing
 from crawlfleet.model.crawl.figures import (
     LONGEST_TEXT,
-    MOST_EMPTY_FIELDS,
-    MOST_HOSTS,
-    MOST_RATES,
+    MAX_EMPTY_FIELDS,
+    MAX_HOSTS,
+    MAX_RATES,
     HostReport,
     Part,
     Rate,
@@ -26,7 +26,7 @@ from crawlfleet.model.crawl.frontier import HostFigures
 
 STRETCH_S: Final = 10.0
 """Length of an interval whose pages are counted together, in seconds."""
-MOST_REMEMBERED: Final = 1_000
+MAX_REMEMBERED: Final = 1_000
 """Hosts whose last pause is known."""
 
 
@@ -34,7 +34,7 @@ class Teller:
     """Keeps the values for figures that `WorkFigures` no longer has."""
 
     def __init__(self) -> None:
-        self._rates: deque[Rate] = deque(maxlen=MOST_RATES)
+        self._rates: deque[Rate] = deque(maxlen=MAX_RATES)
         self._seen: deque[tuple[float, int]] = deque()
         self._begun: tuple[float, int] | None = None
         self._pauses: dict[str, Pausing] = {}
@@ -43,7 +43,7 @@ class Teller:
         """Remember a pause of a host."""
         self._pauses.pop(pause.host, None)
         self._pauses[pause.host] = pause
-        if len(self._pauses) > MOST_REMEMBERED:
+        if len(self._pauses) > MAX_REMEMBERED:
             del self._pauses[next(iter(self._pauses))]
 
     def figures(
@@ -98,11 +98,11 @@ class Teller:
         """Return the hosts that slow the crawl down: resting ones first, then those with errors,
         then slow ones."""
         known = _whole(books)
-        slowest = sorted(measures, key=lambda host: -_latency_ms(measures[host]))[:MOST_HOSTS]
+        slowest = sorted(measures, key=lambda host: -_latency_ms(measures[host]))[:MAX_HOSTS]
         names = [*known, *(host for host in slowest if host not in known)]
         reports = [self._host(name, known.get(name), measures.get(name), now) for name in names]
         reports.sort(key=lambda r: (r.rests_until is None, -r.errors, -(r.latency_ms or 0.0)))
-        return tuple(reports[:MOST_HOSTS])
+        return tuple(reports[:MAX_HOSTS])
 
     def _host(
         self, name: str, book: HostFigures | None, measure: HostMeasure | None, now: float
@@ -144,5 +144,5 @@ def _latency_ms(measure: HostMeasure) -> float:
 
 def _first(empty: Mapping[str, str]) -> dict[str, str]:
     """Return as many empty fields as the figures have room for."""
-    some = islice(empty.items(), MOST_EMPTY_FIELDS)
+    some = islice(empty.items(), MAX_EMPTY_FIELDS)
     return {name[:LONGEST_TEXT]: selector[:LONGEST_TEXT] for name, selector in some}

@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import ClassVar, Final, Self
 
-from crawlfleet.core.politeness.host_clock import LONGEST_RETRY_AFTER_S, HostClock
+from crawlfleet.core.politeness.host_clock import MAX_RETRY_AFTER_S, HostClock
 from crawlfleet.core.urls.canonical import Canonicaliser, host_key
 from crawlfleet.crawl.engine.outcomes import asked_to_wait
 from crawlfleet.crawl.fetch.fetcher import Fetcher
@@ -92,7 +92,7 @@ class GrantedFetch:
         except LeftAlone as error:
             raise HostLeftAlone(f"{error}, as it told a crawl or list of this fleet") from error
         if wait_s := asked_to_wait(fetched, time.time()):
-            wait_s = min(wait_s, LONGEST_RETRY_AFTER_S)
+            wait_s = min(wait_s, MAX_RETRY_AFTER_S)
             self._granted.pause(name, wait_s, f"Retry-After of {wait_s:g} s")
         return fetched
 

@@ -9,9 +9,9 @@ from crawlfleet.core.politeness import retry as refetch
 from crawlfleet.core.urls.scope import NOT_OF_THE_WEB, ScopeRefusal
 from crawlfleet.crawl.extract.links import PLAIN
 from crawlfleet.crawl.extract.page_reader import Reader, decoded, read_failed
-from crawlfleet.crawl.extract.sitemaps import MOST_ADDRESSES
+from crawlfleet.crawl.extract.sitemaps import MAX_ADDRESSES
 from crawlfleet.crawl.fetch.messages import Fetched
-from crawlfleet.crawl.links import MOST_LINKS, Links
+from crawlfleet.crawl.links import MAX_LINKS, Links
 from crawlfleet.model.crawl.frontier import Link, UrlRetry, Visit, WaitingUrl
 from crawlfleet.model.crawl.parameters import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.crawl.reading import LinkKind, LinkTraits, Reading
@@ -21,7 +21,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.WORKER)
 LONGEST_NOTE: Final = 300
 LONGEST_VALIDATOR: Final = 500
-MOST_LED: Final = 1000
+MAX_LED: Final = 1000
 
 
 class PageOutcome(NamedTuple):
@@ -199,7 +199,7 @@ class OutcomeReader:
                 if found is PLAIN or not self._passes_over(found)
             ]
             found_here = self._links.resolve(reading.base, followed)
-            most = MOST_ADDRESSES if reading.is_listing else MOST_LINKS
+            most = MAX_ADDRESSES if reading.is_listing else MAX_LINKS
             links = self._links.first(found_here, most)
             if len(links) < len(found_here):
                 note = note or f"only the first {len(links):,} of its links are followed"
@@ -278,7 +278,7 @@ class OutcomeReader:
         through = None
         if before is None or target.id != before.id:
             self._led[target.id] = waiting, new_cookies
-            if len(self._led) > MOST_LED:
+            if len(self._led) > MAX_LED:
                 self._led.popitem(last=False)
         elif new_cookies or cookies_before:
             through = waiting._replace(url=before.url)

@@ -31,7 +31,7 @@ from crawlfleet.steady_clock import SteadyClock
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-MOST_DEATHS: Final = 20
+MAX_DEATHS: Final = 20
 """Maximum number of worker processes that may die in a row without reporting any results. Beyond
 it, the crawl itself must be at fault."""
 STOP_S: Final = 20.0
@@ -92,7 +92,7 @@ class Crew:
                 continue
             self._deaths += 1
             log.warning("a process of the crawl died", name=name, code=code)
-            if self._deaths > MOST_DEATHS:
+            if self._deaths > MAX_DEATHS:
                 raise CrewLost(
                     f"{self._deaths} processes of the crawl died without getting anything done; "
                     f"the last one with code {code}: see the log, and try --workers 1"

@@ -7,13 +7,13 @@ from crawlfleet.model.crawl.frontier import UrlRecord
 from crawlfleet.model.crawl.parameters import CrawlParameters
 from crawlfleet.ports.frontier.frontier import Frontier
 
-MOST_FATES: Final = 3
+MAX_FATES: Final = 3
 
 
 async def fates_of_seeds(parameters: CrawlParameters, frontier: Frontier) -> list[UrlRecord]:
     """Return the records of the first few seeds. The crawl must not be running; its frontier is
     opened and closed."""
-    told = [await explain(parameters, frontier, url) for url in parameters.seeds[:MOST_FATES]]
+    told = [await explain(parameters, frontier, url) for url in parameters.seeds[:MAX_FATES]]
     return [each.record for each in told if each.record is not None]
 
 

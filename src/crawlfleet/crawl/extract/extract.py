@@ -29,7 +29,7 @@ from crawlfleet.model.crawl.extraction import (
     Language,
 )
 
-MOST_ITEMS: Final = 100_000
+MAX_ITEMS: Final = 100_000
 """Maximum number of items of one page."""
 
 
@@ -67,7 +67,7 @@ class Extractor:
             items += _page_item(page, fields, self._page)
         if self._structured and document is None and (found := structured_data(page)):
             items.append(Item(kind=STRUCTURED, fields={PAGE_URL: page.url, **found}))
-        return items[:MOST_ITEMS]
+        return items[:MAX_ITEMS]
 
     def caught(self, page: HtmlPage, document: Any = None) -> dict[str, int]:
         """Return how many matches each expression of the plan has anywhere on the page."""
@@ -157,7 +157,7 @@ def _group(
         group.inner(places, page)[: MOST if group.plan.many else 1]
         for places in _places(group, scopes, page, document)
     ]
-    flat = [match for each in matches for match in each][:MOST_ITEMS]
+    flat = [match for each in matches for match in each][:MAX_ITEMS]
     rows = iter(_fields(group.fields, flat, page, document) if flat else ())
     return [[row for _, row in zip(each, rows, strict=False)] for each in matches]
 

@@ -19,9 +19,9 @@ import msgspec
 from crawlfleet.core.pages.values import convert
 from crawlfleet.model.crawl.extraction import ValueType
 
-MOST_ADDRESSES: Final = 50_000
+MAX_ADDRESSES: Final = 50_000
 """As the sitemap protocol has it."""
-MOST_BYTES: Final = 52_428_800
+MAX_BYTES: Final = 52_428_800
 """Likewise, unpacked."""
 LONGEST: Final = 2_048
 _GZIP: Final = b"\x1f\x8b"
@@ -79,7 +79,7 @@ def looks_like_listing(body: bytes, content_type: str = "") -> bool:
 
 
 def read_listing(
-    body: bytes, *, utf8: bool = False, most: int = MOST_ADDRESSES, most_bytes: int = MOST_BYTES
+    body: bytes, *, utf8: bool = False, most: int = MAX_ADDRESSES, most_bytes: int = MAX_BYTES
 ) -> LinkListing:
     """Return the links of a sitemap (XML or text, gzipped or not) or of a feed. Never raises.
     `utf8`: the body was converted to UTF-8 before, whatever its declaration says."""

@@ -16,7 +16,7 @@ MOST: Final = 1_000
 """Scripts, properties or microdata items of a page."""
 DEEPEST: Final = 50
 """Levels of microdata items within an item; what would have more stands for itself."""
-MOST_NAMES: Final = 10
+MAX_NAMES: Final = 10
 """Maximum number of names of one microdata property. An item that contains items has only one: with
 two on each of fifty levels, a page of two kilobytes would have more values than any memory."""
 _PREFIXES: Final = ("og:", "article:", "product:", "book:", "profile:", "video:", "twitter:")
@@ -97,7 +97,7 @@ def _microdata(page: HtmlPage) -> list[dict[str, Any]]:
     for item, own in zip(reversed(items), reversed(properties), strict=True):
         height = 0
         for node in own:
-            names = (node.attributes.get("itemprop") or "").split()[:MOST_NAMES]
+            names = (node.attributes.get("itemprop") or "").split()[:MAX_NAMES]
             value = made.get(node.mem_id)
             if value is None:
                 for name in names:

@@ -16,13 +16,13 @@ FEW_TAGS: Final = 10_000
 SHORTEST_TAG: Final = len("<p>")
 FEW_BYTES: Final = 128_000
 """Size in bytes below which even a tag full of attributes is read in two seconds."""
-MOST_TAGS: Final = 200_000
-MOST_MARKS: Final = 1_000_000
+MAX_TAGS: Final = 200_000
+MAX_MARKS: Final = 1_000_000
 """Maximum number of `<` characters, whatever they stand for."""
 DEEPEST: Final = 2_000
 DEEPEST_IN_SCRIPTS: Final = 10_000
 """Maximum depth when tag-like text within scripts is counted, too."""
-MOST_ATTRIBUTES: Final = 2_000
+MAX_ATTRIBUTES: Final = 2_000
 SLOPPY: Final = 1_000
 """Number of surplus end tags of a name up to which they are taken for a mistake, not for an
 attack."""
@@ -68,12 +68,12 @@ def cut_at(body: bytes) -> int | None:
 
 def _crowded_tag(body: bytes) -> int | None:
     """Return the position of the first tag with too many attributes; `None` if there is none."""
-    shortest = MOST_ATTRIBUTES * _SHORTEST_ATTRIBUTE
+    shortest = MAX_ATTRIBUTES * _SHORTEST_ATTRIBUTE
     for found in _MARK_UP.finditer(body):
         start, end = found.span()
         if end - start > shortest and found[1] is None:
             attributes = _ATTRIBUTE.finditer(body, start, end)
-            if next(islice(attributes, MOST_ATTRIBUTES, None), None) is not None:
+            if next(islice(attributes, MAX_ATTRIBUTES, None), None) is not None:
                 return start
     return None
 
@@ -85,8 +85,8 @@ def _too_many(body: bytes) -> list[int]:
     letter = _letters()
     text = np.frombuffer(body + b" " * _SIGNIFICANT, np.uint8)
     at = np.flatnonzero(text[: len(body) - 3] == ord("<"))
-    ends = [int(at[MOST_MARKS])] if len(at) > MOST_MARKS else []
-    at = at[:MOST_MARKS]
+    ends = [int(at[MAX_MARKS])] if len(at) > MAX_MARKS else []
+    at = at[:MAX_MARKS]
     first = text[at + 1]
     closes = first == ord("/")
     name = letter[np.where(closes, text[at + 2], first)].astype(np.int32) << 8
@@ -103,8 +103,8 @@ def _too_many(body: bytes) -> list[int]:
         begin, end = np.searchsorted(at, script.span(1))
         plain[begin:end] = 0
     tags = np.flatnonzero(opens)
-    if len(tags) > MOST_TAGS:
-        ends.append(int(at[tags[MOST_TAGS]]))
+    if len(tags) > MAX_TAGS:
+        ends.append(int(at[tags[MAX_TAGS]]))
     # What looks like a script may be a trick; then the other limit holds.
     for steps, deepest in ((plain, DEEPEST), (change, DEEPEST_IN_SCRIPTS)):
         depth = np.cumsum(steps)

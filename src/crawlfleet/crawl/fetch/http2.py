@@ -44,12 +44,12 @@ WINDOW_BYTES: Final = 1 << 19
 SLICE_BYTES: Final = 8192
 """Number of bytes that are read at once: so many can be a thousand frames, each of which takes its
 time."""
-MOST_UNSENT_BYTES: Final = 1 << 20
+MAX_UNSENT_BYTES: Final = 1 << 20
 """Maximum size of replies to pings and settings that the server does not read."""
-MOST_ASIDES: Final = 1000
+MAX_ASIDES: Final = 1000
 """Maximum number of frames during a request that are no part of the response: pings, settings,
 empty ones."""
-MOST_IDLE_BYTES: Final = 65_536
+MAX_IDLE_BYTES: Final = 65_536
 """Number of bytes that a server may send while no request is under way."""
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -155,10 +155,10 @@ class Http2Connection(Http1Connection):
             self._break(f"not HTTP/2: {_told(error)}")
         self._send()
         if self._waiter is None:
-            if self._going or self._idle_bytes > MOST_IDLE_BYTES:
+            if self._going or self._idle_bytes > MAX_IDLE_BYTES:
                 self.close()
         elif self._stage == _HEAD:
-            if self._answer.wire_bytes > self._limits.max_header_bytes + MOST_IDLE_BYTES:
+            if self._answer.wire_bytes > self._limits.max_header_bytes + MAX_IDLE_BYTES:
                 self._fail(Outcome.BAD_RESPONSE, "endless headers")
         elif self._ignored and self._stage == _BODY:
             self._conclude()
@@ -178,7 +178,7 @@ class Http2Connection(Http1Connection):
 
     def _pass_over(self) -> None:
         self._asides += 1
-        if self._asides > MOST_ASIDES:
+        if self._asides > MAX_ASIDES:
             self._stop(Outcome.BAD_RESPONSE, "frames and frames, and no answer in them")
 
     def _take_part(self, event: Event) -> None:
@@ -253,7 +253,7 @@ class Http2Connection(Http1Connection):
             return
         if data := self._frames.data_to_send():
             transport.write(data)
-            if transport.get_write_buffer_size() > MOST_UNSENT_BYTES:
+            if transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
                 self._break("it asks and asks, and reads no answer")
 
 

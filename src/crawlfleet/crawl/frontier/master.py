@@ -37,7 +37,7 @@ T = TypeVar("T")
 log = logger(Component.WORKER)
 COUNTS_LAST_S: Final = 0.5
 """Seconds for which the last counts are used; others may work for the crawl, too."""
-MOST_STEP_BYTES: Final = 4_000_000
+MAX_STEP_BYTES: Final = 4_000_000
 """Maximum size of a commit. One request carries at most one commit and one batch of seeds, and must
 stay below the limit of a request (some 11 MB), compressed or not."""
 
@@ -88,7 +88,7 @@ class MasterFrontier:
     @property
     def most_step_bytes(self) -> int:
         """Maximum size of one commit; a single visit may exceed it."""
-        return MOST_STEP_BYTES
+        return MAX_STEP_BYTES
 
     def take_surplus(self) -> int:
         """Return, and reset, the number of hosts to give back so that other executions get their
@@ -108,7 +108,7 @@ class MasterFrontier:
 
     async def add(self, seeds: Sequence[Link], at: float) -> int:
         new = 0
-        for lot in lots(seeds, MOST_STEP_BYTES):
+        for lot in lots(seeds, MAX_STEP_BYTES):
             new += await self._answer(wire.Add(number=self._next(), seeds=lot, at=at), int)
         return new
 

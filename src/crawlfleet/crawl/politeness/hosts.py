@@ -29,7 +29,7 @@ LINGER_S: Final = 2.0
 """Seconds for which a host without work is kept: a page may still link to it."""
 QUICK_S: Final = 1.0
 """Seconds that a portion should last at least: leasing the next one costs as much as a page."""
-MOST_PORTION: Final = 1024
+MAX_PORTION: Final = 1024
 
 
 def name_of(host_key: str) -> str:
@@ -162,7 +162,7 @@ class VisitedHost:
         if len(self.queue) < self.portion * 3 // 4:
             return  # no more is waiting, however much is asked for
         if now - self._filled_at < QUICK_S:
-            self.portion = min(self.portion * 2, MOST_PORTION)
+            self.portion = min(self.portion * 2, MAX_PORTION)
         self._filled_at = now
 
     def is_over(self, now: float) -> bool:

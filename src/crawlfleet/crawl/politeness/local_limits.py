@@ -20,7 +20,7 @@ from crawlfleet.model.crawl.parameters import Politeness
 
 IN_FLIGHT: Final = 256
 """Maximum number of requests of an engine that are under way, to all hosts together."""
-MOST_IDLE: Final = 10_000
+MAX_IDLE: Final = 10_000
 """Maximum number of idle domains and addresses that are remembered."""
 REMEMBERED_S: Final = MIN_TTL_S
 """Seconds for which the domain and address of a host are remembered: it may have moved."""
@@ -91,7 +91,7 @@ class Neighbourhood:
         now = self._now()
         joined = await self._join(self._name(host))
         if len(joined) == self._shares:
-            if len(self._joined) >= MOST_IDLE:
+            if len(self._joined) >= MAX_IDLE:
                 self._joined.clear()
             self._joined[host] = joined, now + REMEMBERED_S
         return joined
@@ -132,7 +132,7 @@ class Neighbourhood:
     def _neighbours(self, key: Hashable, share: HostShare) -> _Neighbours:
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= MOST_IDLE:
+            if len(self._known) >= MAX_IDLE:
                 self._forget_idle()
             found = self._known[key] = _Neighbours(share)
         return found

@@ -14,8 +14,8 @@ from crawlfleet.core.politeness.retry import retry_after_s
 from crawlfleet.core.urls.canonical import Canonicaliser
 from crawlfleet.core.urls.robots_rules import (
     ALL_ALLOWED,
-    MOST_BYTES,
-    MOST_HOPS,
+    MAX_BYTES,
+    MAX_HOPS,
     RobotsAnswer,
     RobotsRules,
     is_due,
@@ -104,7 +104,7 @@ class Robots:
         return rules
 
     async def _answer(self, url: str, now: float, fetch: Fetch) -> RobotsAnswer:
-        for _ in range(MOST_HOPS + 1):
+        for _ in range(MAX_HOPS + 1):
             fetched = await fetch(
                 FetchRequest(url=url, content_types=("*/*",), max_body_bytes=_MOST_BODY_BYTES)
             )
@@ -131,7 +131,7 @@ def _is_wall(fetched: Fetched) -> bool:
     """
     if not 200 <= fetched.status < 500:
         return False
-    text = to_utf8(fetched.body[:MOST_BYTES], fetched.header("content-type") or "").utf8
+    text = to_utf8(fetched.body[:MAX_BYTES], fetched.header("content-type") or "").utf8
     if fetched.status < 300 and not _MARK_UP(text) and names_somebody(text):
         return False
     page = HtmlPage(text[:_LOOKED_AT_BYTES], fetched.url)

@@ -19,7 +19,7 @@ from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.runner.crawlfleet_runner.key_window import LONG_PAUSE_S
 
 log = logger(Component.WORKER)
-MOST_GUESTS: Final = 1000
+MAX_GUESTS: Final = 1000
 
 Ask = Callable[[str, HostClock, FetchRequest], Awaitable[Fetched]]
 """Fetches with a slot of the named host's clock that was granted, and gives it back."""
@@ -124,7 +124,7 @@ class Admittance:
 
     def _guest(self, name: str) -> HostClock:
         if name not in self._guests:
-            while len(self._guests) >= MOST_GUESTS:
+            while len(self._guests) >= MAX_GUESTS:
                 del self._guests[next(iter(self._guests))]
             self._guests[name] = HostClock(self._politeness)
         return self._guests[name]

@@ -27,7 +27,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.features.bundles import rules
 from crawlfleet.model.bundle import (
-    MOST_VERSIONS,
+    MAX_VERSIONS,
     Bundle,
     BundleFetch,
     BundleRef,
@@ -129,9 +129,9 @@ class Bundles:
                 now=now,
                 cause=f"deployed by {by}",
             )
-            if change is not None and len(change.of(Bundle)[0].versions) > MOST_VERSIONS:
+            if change is not None and len(change.of(Bundle)[0].versions) > MAX_VERSIONS:
                 raise Conflict(
-                    f"{request.name} has {MOST_VERSIONS} versions already; remove some that are "
+                    f"{request.name} has {MAX_VERSIONS} versions already; remove some that are "
                     "not needed (`crawlfleet bundles remove`)"
                 )
             return change

@@ -14,8 +14,8 @@ from crawlfleet.model.wire import frontier as wire
 from crawlfleet.model.wire.frontier import FrontierReply, FrontierRequest
 from crawlfleet.ports.frontier.host import ReclaimableFrontier
 
-MOST_HOSTS: Final = 1_000_000
-MOST_LEASED_BYTES: Final = 4_000_000
+MAX_HOSTS: Final = 1_000_000
+MAX_LEASED_BYTES: Final = 4_000_000
 """Size of an answer from which no more hosts are leased: hosts come with their robots.txt, and the
 answer must pass through the node's pipe to its executor."""
 LEASED_AT_ONCE: Final = 16
@@ -80,7 +80,7 @@ class FrontierSession:
                         raise ExecutionEnded
                     if self.is_closed:
                         raise Busy("this frontier was closed; ask again")
-                    room = MOST_LEASED_BYTES - sum(map(len, answers))
+                    room = MAX_LEASED_BYTES - sum(map(len, answers))
                     answers.append(frontier_codec.raw(await self._do(execution_id, each, room)))
             self.counts = counts = await self.frontier.counts()
             return FrontierReply(
@@ -176,7 +176,7 @@ class FrontierSession:
         share them."""
         living = self._living()
         if len(living) < 2:
-            return MOST_HOSTS
+            return MAX_HOSTS
         holdings = await self.frontier.holdings()
         held = dict.fromkeys(living, 0)
         for worker, hosts in holdings.lent.items():
@@ -201,10 +201,10 @@ class FrontierSession:
     def _worker(self, execution_id: str, name: str) -> str:
         names = self._workers.setdefault(execution_id, set())
         names.add(name)
-        if len(names) > frontier_limits.MOST_WORKERS:
+        if len(names) > frontier_limits.MAX_WORKERS:
             names.discard(name)
             raise Refused(
-                f"{execution_id} leases under more than {frontier_limits.MOST_WORKERS} names;"
+                f"{execution_id} leases under more than {frontier_limits.MAX_WORKERS} names;"
                 " use fewer"
             )
         return f"{execution_id}/{name}"

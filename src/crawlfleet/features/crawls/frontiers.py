@@ -41,10 +41,10 @@ LOOK_EVERY_S: Final = 5.0
 READ_AT_ONCE: Final = 2
 """Frontiers of crawls that do not run which may be opened for readers at once: opening one reads
 all of its URLs."""
-MOST_READ: Final = 4
+MAX_READ: Final = 4
 """Maximum number of frontiers of crawls that do not run which stay open for the next reader."""
 WAIT_TO_READ_S: Final = 10.0
-MOST_LAST_COUNTS: Final = 1_000
+MAX_LAST_COUNTS: Final = 1_000
 """Maximum number of closed frontiers whose last counts are kept."""
 
 
@@ -132,7 +132,7 @@ class Frontiers:
             ) from None
         try:
             if crawl_of(task) not in self._served:
-                await self._close_those_read(MOST_READ - 1)
+                await self._close_those_read(MAX_READ - 1)
             async with self._using(task) as served:
                 yield served.frontier
         except ConfigError as error:
@@ -266,7 +266,7 @@ class Frontiers:
                 last = msgspec.structs.replace(served.counts, waiting=waiting, leased=0)
                 self._last.pop(crawl_id, None)
                 self._last[crawl_id] = last
-                while len(self._last) > MOST_LAST_COUNTS:
+                while len(self._last) > MAX_LAST_COUNTS:
                     del self._last[next(iter(self._last))]
             try:
                 await served.frontier.close()

@@ -61,7 +61,7 @@ SAVE_EVERY_S: Final = 2.0
 """Interval of checkpoints: if the server loses a frontier, pages committed since the last one are
 fetched again."""
 TRY_AGAIN_S: Final = 10.0
-MOST_LAST_COUNTS: Final = 1_000
+MAX_LAST_COUNTS: Final = 1_000
 """Maximum number of frontiers taken off the server whose last counts are kept."""
 LOOK_FOR_OTHERS_S: Final = 60.0
 """Interval of the search for crawls that ended while no master could reach their server."""
@@ -545,7 +545,7 @@ class RemoteFrontiers:
                 while await frontier.save(crawl.checkpoint):
                     pass
                 crawl.counts = self._last[crawl_id] = await frontier.counts()
-                while len(self._last) > MOST_LAST_COUNTS:
+                while len(self._last) > MAX_LAST_COUNTS:
                     del self._last[next(iter(self._last))]
             except FrontierLost as error:
                 log.warning("a frontier was lost at the end", task_id=crawl_id, error=str(error))

@@ -15,7 +15,7 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.secret import (
     LEAST_CHARS,
-    MOST_CHARS,
+    MAX_CHARS,
     Secret,
     SecretRequest,
     secret_id,
@@ -40,11 +40,11 @@ def request_problems(request: SecretRequest) -> Iterator[FieldProblem]:
             request.name,
         )
     size = len(request.value)
-    if not LEAST_CHARS <= size <= MOST_CHARS:
+    if not LEAST_CHARS <= size <= MAX_CHARS:
         yield _problem(
             "value",
             f"has {size:,} characters",
-            f"use {LEAST_CHARS} to {MOST_CHARS:,}: what is shorter cannot be masked in logs",
+            f"use {LEAST_CHARS} to {MAX_CHARS:,}: what is shorter cannot be masked in logs",
         )
     elif "\0" in request.value or any("\ud800" <= each <= "\udfff" for each in request.value):
         yield _problem("value", "has characters that no variable can hold", "encode it as base64")

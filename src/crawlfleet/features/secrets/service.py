@@ -15,7 +15,7 @@ from crawlfleet.features.secrets import rules
 from crawlfleet.features.secrets.table import SECRETS
 from crawlfleet.model.change import Change
 from crawlfleet.model.secret import (
-    MOST_OF_PROJECT,
+    MAX_OF_PROJECT,
     Secret,
     SecretRequest,
     secret_id,
@@ -69,8 +69,8 @@ class Secrets:
         except Unsealable as error:
             raise Conflict(f"this master cannot seal it: {error}") from None
         others = {each.name for each in await self._of(project_id)} - {name}
-        if len(others) >= MOST_OF_PROJECT:
-            raise Conflict(f"{project_id} has {MOST_OF_PROJECT} secrets already; remove some")
+        if len(others) >= MAX_OF_PROJECT:
+            raise Conflict(f"{project_id} has {MAX_OF_PROJECT} secrets already; remove some")
 
         def decide(secret: Secret | None, now: float) -> Change:
             return rules.kept(

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-MOST_HOSTS: Final = 50
-MOST_RATES: Final = 60
-MOST_DEPTHS: Final = 200
-MOST_CLASSES: Final = 100
-MOST_EMPTY_FIELDS: Final = 20
+MAX_HOSTS: Final = 50
+MAX_RATES: Final = 60
+MAX_DEPTHS: Final = 200
+MAX_CLASSES: Final = 100
+MAX_EMPTY_FIELDS: Final = 20
 LONGEST_TEXT: Final = 300
 
 
@@ -67,14 +67,14 @@ class CrawlFigures(msgspec.Struct, frozen=True, kw_only=True):
     """URLs of `done` whose visit gave an error instead of a page."""
     rejected: int = 0
     """Links that do not belong to the crawl, counted each time one was found."""
-    outcomes: Annotated[dict[str, int], Meta(max_length=MOST_CLASSES)] = {}
-    depths: Annotated[tuple[int, ...], Meta(max_length=MOST_DEPTHS)] = ()
+    outcomes: Annotated[dict[str, int], Meta(max_length=MAX_CLASSES)] = {}
+    depths: Annotated[tuple[int, ...], Meta(max_length=MAX_DEPTHS)] = ()
     """Number of known URLs by their distance from a seed."""
-    empty_fields: Annotated[dict[str, str], Meta(max_length=MOST_EMPTY_FIELDS)] = {}
+    empty_fields: Annotated[dict[str, str], Meta(max_length=MAX_EMPTY_FIELDS)] = {}
     """Selectors that have matched nothing on many pages, by field; at the end, on any page."""
-    hosts: Annotated[tuple[HostReport, ...], Meta(max_length=MOST_HOSTS)] = ()
+    hosts: Annotated[tuple[HostReport, ...], Meta(max_length=MAX_HOSTS)] = ()
     """Hosts with the most blocked and slowest first, at most 50."""
-    rates: Annotated[tuple[Rate, ...], Meta(max_length=MOST_RATES)] = ()
+    rates: Annotated[tuple[Rate, ...], Meta(max_length=MAX_RATES)] = ()
     """The last minutes, in periods of ten seconds."""
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.model.crawl.frontier import Commit, FrontierCounts, Link
 
-MOST_ASKED_BYTES: Final = 64_000_000
+MAX_ASKED_BYTES: Final = 64_000_000
 """Maximum size of a request or reply, uncompressed."""
 STEP: Final = "*step@"
 """Prefix of receipts in which the master keeps the number of an execution's last step."""

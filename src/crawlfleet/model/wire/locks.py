@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import msgspec
 
 SHORTEST_LEASE_S: Final = 1.0
-LONGEST_LEASE_S: Final = 3600.0
-MOST_NAME_CHARS: Final = 200
+MAX_LEASE_S: Final = 3600.0
+MAX_NAME_CHARS: Final = 200
 
 
 class LockHold(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,10 +41,10 @@ class LockRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """An execution's request for a lock; it may be sent again when no answer came."""
 
     verb: LockVerb
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARS)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_CHARS)]
     number: int
     """Number of the hold; an execution numbers its holds in order."""
-    lease_s: Annotated[float, msgspec.Meta(ge=SHORTEST_LEASE_S, le=LONGEST_LEASE_S)] = 30.0
+    lease_s: Annotated[float, msgspec.Meta(ge=SHORTEST_LEASE_S, le=MAX_LEASE_S)] = 30.0
     token: int = 0
     """Token of the hold to renew or release."""
 

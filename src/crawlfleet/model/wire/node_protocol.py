@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from crawlfleet.model.bundle import MOST_TOLD, BundleRef
+from crawlfleet.model.bundle import MAX_TOLD, BundleRef
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.log import LogPart, Progress
 from crawlfleet.model.project import DEFAULT_CLUSTER, NodeTerms
@@ -85,7 +85,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sent_at: float | None = None
     """Time of the node's clock at sending, in seconds since 1970."""
     environments: (
-        Annotated[tuple[Digest, ...], msgspec.Meta(max_length=MOST_TOLD)] | msgspec.UnsetType
+        Annotated[tuple[Digest, ...], msgspec.Meta(max_length=MAX_TOLD)] | msgspec.UnsetType
     ) = msgspec.UNSET
     """Digests of all bundles whose environments the node has; sent after a change and from time to
     time."""

@@ -14,7 +14,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 FAN_OUT: Final = 10
-MOST_PRODUCTS: Final = 3
+MAX_PRODUCTS: Final = 3
 TAIL: Final = b"</main></body></html>"
 
 
@@ -102,7 +102,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 f"{self.chance('price', page, number) % 100_000 / 100:.2f}",
                 f"{self.url(page)}#item-{number}",
             )
-            for number in range(self.chance("products", page) % (MOST_PRODUCTS + 1))
+            for number in range(self.chance("products", page) % (MAX_PRODUCTS + 1))
         ]
 
     def is_moved(self, page: int) -> bool:

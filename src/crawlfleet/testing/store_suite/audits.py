@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from crawlfleet.model.audit import MOST_SUBJECTS, AuditFilter
+from crawlfleet.model.audit import MAX_SUBJECTS, AuditFilter
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite.harness import Harness, commit_one, must, on_store
 from crawlfleet.testing.store_suite.samples import (
@@ -56,13 +56,13 @@ class AuditTests(Harness):
 
     @on_store
     async def test_an_entry_names_the_first_and_counts_all(self, store: Store) -> None:
-        many = MOST_SUBJECTS + 5
+        many = MAX_SUBJECTS + 5
         await must(
             store, *(Change(tasks=(make_task(n),), audit=make_entry()) for n in range(1, many + 1))
         )
         (found,) = await store.audit(ALL, after=None, limit=10)
         assert found.count == many
-        assert found.subjects == tuple(f"task-{n:04}" for n in range(1, MOST_SUBJECTS + 1))
+        assert found.subjects == tuple(f"task-{n:04}" for n in range(1, MAX_SUBJECTS + 1))
 
     @on_store
     async def test_entries_are_found_by_who_what_and_when(self, store: Store) -> None:

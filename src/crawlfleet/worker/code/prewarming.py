@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.event_loop import report_failure
-from crawlfleet.model.bundle import MOST_TOLD, BundleFetch, BundleRef
+from crawlfleet.model.bundle import MAX_TOLD, BundleFetch, BundleRef
 from crawlfleet.model.wire.node_protocol import Registered
 from crawlfleet.model.wire.services import BUNDLE, ServiceRequest
 from crawlfleet.ports.execution import ControlLink
@@ -45,7 +45,7 @@ class Warming:
         if self._environments is None:
             return UNSET
         there = await asyncio.to_thread(self._environments.kept)
-        kept = tuple(sorted(there[:MOST_TOLD]))
+        kept = tuple(sorted(there[:MAX_TOLD]))
         self._beats += 1
         if kept == self._told and self._beats % TOLD_AGAIN:
             return UNSET

@@ -9,7 +9,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError, FrontierRefused, SinkUnusable
 from crawlfleet.model.crawl.figures import CrawlFigures
-from crawlfleet.model.wire.locks import LONGEST_LEASE_S, SHORTEST_LEASE_S
+from crawlfleet.model.wire.locks import MAX_LEASE_S, SHORTEST_LEASE_S
 from crawlfleet.model.wire.output import Segment, SegmentReply, SegmentUpload, Stream
 from crawlfleet.model.wire.services import FRONTIER, LEDGER, OUTPUT, SERVICES
 from crawlfleet.ports.execution import OrderHandler, RunCutOff
@@ -75,9 +75,9 @@ class ExecutionContext:
         self._handle_order = handler
 
     def lock(self, name: str, *, lease_s: float = 30.0, wait_s: float | None = None) -> HeldLock:
-        if not name or not SHORTEST_LEASE_S <= lease_s <= LONGEST_LEASE_S:
+        if not name or not SHORTEST_LEASE_S <= lease_s <= MAX_LEASE_S:
             raise ValueError(
-                f"a lock has a name, and a lease of {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g} s"
+                f"a lock has a name, and a lease of {SHORTEST_LEASE_S:g} to {MAX_LEASE_S:g} s"
             )
         number = str(self.services.number())
         locks = FleetLocks(self.services)

@@ -23,7 +23,7 @@ LOOK_EVERY_S: Final = 0.5
 """Interval at which the clock is read: timers of the event loop stand still while a machine
 sleeps."""
 FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 0.5
+MAX_PAUSE_S: Final = 0.5
 
 
 def awake() -> float:
@@ -143,7 +143,7 @@ class HeldLock:
             # By chance, so that those who wait do not all ask at once.
             wait_s = pause_s * random.uniform(0.5, 1.0)  # noqa: S311
             await asyncio.sleep(wait_s if until is None else min(wait_s, until - now))
-            pause_s = min(max(pause_s, FIRST_PAUSE_S) * 1.5, LONGEST_PAUSE_S)
+            pause_s = min(max(pause_s, FIRST_PAUSE_S) * 1.5, MAX_PAUSE_S)
 
     def _sure(self, asked_at: float) -> None:
         self._sure_until = asked_at + self._lease_s * (1.0 - MARGIN)

@@ -35,7 +35,7 @@ UNSENT_BYTES: Final = 16_000_000
 """Maximum size of all logs in memory: a master that is away for long must not cost this node its
 memory."""
 FIRST_PAUSE_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 10.0
+MAX_PAUSE_S: Final = 10.0
 LAST_WORDS_S: Final = 1.0
 
 
@@ -194,7 +194,7 @@ class LogForwarder:
                 await self._send()
             except MasterUnreachable:
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                pause_s = min(pause_s * 2, MAX_PAUSE_S)
             else:
                 pause_s = FIRST_PAUSE_S
             if not self._waiting:

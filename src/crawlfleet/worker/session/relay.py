@@ -22,7 +22,7 @@ from crawlfleet.worker.session.log_forwarding import ExecutionObserver, LogForwa
 
 log = logger(Component.WORKER)
 FIRST_PAUSE_S: Final = 0.2
-LONGEST_PAUSE_S: Final = 10.0
+MAX_PAUSE_S: Final = 10.0
 REPORT_EVERY_S: Final = 60.0
 
 
@@ -87,4 +87,4 @@ class Relay:
                 log.warning("a request waits", execution_id=assignment.execution_id, error=why)
                 observer.log(waiting, LogLevel.WARNING, {"why": why})
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 2, MAX_PAUSE_S)

@@ -37,7 +37,7 @@ from crawlfleet.worker.session.work import SessionWork, cancelled
 
 log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
-LONGEST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 1.0
 LEAST_PAUSE_S: Final = 0.5
 """Minimum seconds between two heartbeats, however often connections break."""
 LAST_REPORTS_S: Final = 3.0
@@ -269,7 +269,7 @@ class WorkSession:
                     return SessionEnd.LOST
 
     def _pauses(self) -> Pauses:
-        return Pauses(self._system, first_s=RETRY_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+        return Pauses(self._system, first_s=RETRY_PAUSE_S, longest_s=MAX_PAUSE_S)
 
     async def _expire(self) -> SessionEnd:
         loop = asyncio.get_running_loop()

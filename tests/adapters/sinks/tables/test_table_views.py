@@ -11,7 +11,7 @@ import pytest
 from crawlfleet.adapters.sinks.tables.by_url import from_spec, table_of
 from crawlfleet.adapters.sinks.tables.view import (
     LONGEST_FIELD,
-    MOST_COLUMNS,
+    MAX_COLUMNS,
     OWN,
     quoted,
     view_of,
@@ -195,12 +195,12 @@ def test_long_names_are_cut_and_told_apart() -> None:
 
 
 def test_there_are_columns_for_so_many_fields(tmp_path: Path) -> None:
-    many = [f"{n:04}{'x' * (LONGEST_FIELD - 4)}" for n in range(MOST_COLUMNS + 5)]
-    assert len(with_fields([], many)) == MOST_COLUMNS
+    many = [f"{n:04}{'x' * (LONGEST_FIELD - 4)}" for n in range(MAX_COLUMNS + 5)]
+    assert len(with_fields([], many)) == MAX_COLUMNS
     assert len(with_fields([], ["x" * (LONGEST_FIELD + 1), "a\0b"])) == 1
     path = tmp_path / "shop.db"
     staged(path, page({"n": 1}), columns=tuple(many))
-    assert len(viewed(path)[0]) == MOST_COLUMNS - 1
+    assert len(viewed(path)[0]) == MAX_COLUMNS - 1
 
 
 def test_no_table_has_the_name_of_that_of_the_columns() -> None:

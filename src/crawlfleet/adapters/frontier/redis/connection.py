@@ -24,7 +24,7 @@ ANSWER_S: Final = 30.0
 PATIENCE_S: Final = 20.0
 """Seconds for which a Redis that was open may be away, for example to restart."""
 FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 1.0
 SILENCE: Final = (
     exceptions.ConnectionError,
     exceptions.TimeoutError,
@@ -125,7 +125,7 @@ class Line:
                 if not silent or self._client is None or loop.time() + pause > until:
                     raise
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
 
     async def remove(self, prefix: str, *, suffix: str = "") -> int:
         """Remove all keys that begin and end so, on every node; how many there were."""

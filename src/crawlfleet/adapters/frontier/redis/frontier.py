@@ -48,7 +48,7 @@ log: Final = logger(Component.DEDUP)
 
 LEASE_S: Final = 60.0
 """Seconds of silence after which a worker loses its hosts."""
-MOST_PARTITIONS: Final = 256
+MAX_PARTITIONS: Final = 256
 SEEDS_AT_ONCE: Final = 1000
 VISITED_BATCH: Final = 500
 HOSTS_BATCH: Final = 100
@@ -93,7 +93,7 @@ class RedisFrontier:
         self._line = Line(address)
         self._crawl = crawl
         self._rules = rules
-        count = int(_number(ours.get("partitions", "1"), "partitions", 1, MOST_PARTITIONS))
+        count = int(_number(ours.get("partitions", "1"), "partitions", 1, MAX_PARTITIONS))
         self._count = count if partitions is None else partitions
         self._lease_s = _number(ours.get("lease_s", str(LEASE_S)), "lease_s", 0.1, 86_400)
         self._partitions: list[Partition] = []

@@ -15,7 +15,7 @@ from crawlfleet.ports.sink import PageRecord
 
 VIEWED: Final = "crawlfleet_columns"
 """Name of the table that maps the columns of a view to fields."""
-MOST_COLUMNS: Final = 1_000
+MAX_COLUMNS: Final = 1_000
 """Databases take no view of many more; further fields are in the table alone."""
 LONGEST_FIELD: Final = 150
 """Characters of the name of a field that gets a column."""
@@ -45,7 +45,7 @@ def with_fields(known: Sequence[Column], fields: Iterable[str]) -> list[Column]:
     shown = {column.field for column in columns}
     taken = {*OWN, *(column.name.lower() for column in columns)}
     for field in fields:
-        if len(columns) >= MOST_COLUMNS:
+        if len(columns) >= MAX_COLUMNS:
             break
         if field in shown or len(field) > LONGEST_FIELD or "\0" in field:
             continue

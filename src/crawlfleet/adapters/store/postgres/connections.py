@@ -24,7 +24,7 @@ COMMAND_S: Final = 30.0
 """Seconds of silence after which a server is given up."""
 WAIT_OUT_S: Final = 5.0
 FIRST_PAUSE_S: Final = 0.02
-LONGEST_PAUSE_S: Final = 0.25
+MAX_PAUSE_S: Final = 0.25
 READERS: Final = 8
 
 SETTINGS: Final = {
@@ -75,7 +75,7 @@ class Patience:
             raise explain(error, self._address)
         # By chance, so that the masters of a fleet do not all come back at once.
         await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.5))  # noqa: S311
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        self._pause_s = min(self._pause_s * 2, MAX_PAUSE_S)
 
 
 class Server:

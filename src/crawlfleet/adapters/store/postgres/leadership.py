@@ -33,7 +33,7 @@ SILENT_S: Final = 5
 IDLE_TIMEOUT_SINCE: Final = 14
 """The PostgreSQL that has `idle_session_timeout`; an older one goes by the TCP connection."""
 FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 1.0
 
 
 class Presence:
@@ -107,7 +107,7 @@ class Presence:
                     await session.end()
             # By chance, so that the masters of a fleet do not all come back at once.
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 2, MAX_PAUSE_S)
 
     async def _begin(self) -> "_Session":
         connection = await self._server.connect_to_stay()

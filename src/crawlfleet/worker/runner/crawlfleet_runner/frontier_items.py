@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from .items import MOST_COLUMNS, pieces, sober
+from .items import MAX_COLUMNS, pieces, sober
 from .leased_request import Page
 from .protocol import Failed, Wire
 
@@ -73,7 +73,7 @@ class CountedItems:
     def line(self, fields: Iterable[str], text: str) -> bytes:
         """Return the line of an item in a segment, from the names of its fields and its JSON."""
         if not self._columns:
-            self._columns = [str(name) for name in fields][:MOST_COLUMNS]
+            self._columns = [str(name) for name in fields][:MAX_COLUMNS]
         return f'["items",{sober(text)}]\n'.encode("utf-8", "replace")
 
     def stage(self, lines: Sequence[bytes]) -> None:

@@ -10,9 +10,9 @@ from .protocol import Failed, Wire
 
 PIECE_BYTES: Final = 900_000
 """Size of a segment before compression."""
-MOST_WAITING_BYTES: Final = 4_000_000
+MAX_WAITING_BYTES: Final = 4_000_000
 """Maximum size of items that the master has not confirmed; beyond it, the work waits."""
-MOST_COLUMNS: Final = 2_000
+MAX_COLUMNS: Final = 2_000
 FLUSH_EVERY_S: Final = 1.0
 
 
@@ -42,10 +42,10 @@ class Items:
         data = f"[{json.dumps(kind)},{sober(text)}]\n".encode("utf-8", "replace")
         with self._change:
             if self._thread is None:
-                self._columns = [str(name) for name in fields][:MOST_COLUMNS]
+                self._columns = [str(name) for name in fields][:MAX_COLUMNS]
                 self._thread = threading.Thread(target=self._ship, name="items", daemon=True)
                 self._thread.start()
-            while self._size > MOST_WAITING_BYTES and not self._refusal:
+            while self._size > MAX_WAITING_BYTES and not self._refusal:
                 self._change.wait()
             if self._refusal:
                 raise Failed(f"items are not taken: {self._refusal}")

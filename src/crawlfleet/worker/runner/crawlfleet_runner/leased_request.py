@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from .protocol import Failed
 
-MOST_BYTES: Final = 64_000_000
+MAX_BYTES: Final = 64_000_000
 """Maximum size of the items and requests of a page, which are held until the page is done. It is
 well within the memory of a cell."""
 EACH_BYTES: Final = 100
@@ -36,10 +36,10 @@ class Page:
         """Count `size` more bytes of items and requests held for the page. Raises `Failed` when
         they are too many."""
         self._bytes += size + EACH_BYTES
-        if self._bytes > MOST_BYTES:
+        if self._bytes > MAX_BYTES:
             url = getattr(self.request, "url", "a page")
             raise Failed(
-                f"{url} led to more than {MOST_BYTES // 1_000_000} MB of items and requests, which"
+                f"{url} led to more than {MAX_BYTES // 1_000_000} MB of items and requests, which"
                 " are held until its callback ends: divide it by requests of its own, or run the"
                 " spider without `distributed`",
                 "invalid",

@@ -25,7 +25,7 @@ from .key_window import (
 from .protocol import Failed, Wire
 from .windows import HOST, Go, Host
 
-LONGEST_PAUSE_S: Final = 86_400.0
+MAX_PAUSE_S: Final = 86_400.0
 SHARED: Final = (
     "several workers ask one host (`split_hosts`), which only the fleet's ledger can keep within "
     "its limits, and there is none: set `ledger` at the masters, or leave `split_hosts` out"
@@ -147,7 +147,7 @@ class Ledger:
 
     def pause(self, host: Host, seconds: float, why: str) -> None:
         """Leave a host alone for some seconds, in all crawls of the fleet."""
-        seconds = min(seconds, LONGEST_PAUSE_S)
+        seconds = min(seconds, MAX_PAUSE_S)
         host.paused_until = max(host.paused_until, self._clock() + seconds)
         self._pauses.append({"key": HOST + host.name, "for_s": seconds, "why": why})
         self._soon()

@@ -22,7 +22,7 @@ WORKS: Final[dict[str, type[Work]]] = {
     "command": Command,
     "python": Function,
 }
-MOST_RESULT_BYTES: Final = 1_000_000
+MAX_RESULT_BYTES: Final = 1_000_000
 MESSAGE_CHARS: Final = 2_000
 
 
@@ -84,9 +84,9 @@ def execute(wire: Wire, work: Work) -> None:
     try:
         data, metrics = work.run()
         size = len(json.dumps(data, allow_nan=False))
-        if size > MOST_RESULT_BYTES:
+        if size > MAX_RESULT_BYTES:
             raise Failed(
-                f"the result has {size:,} bytes, but {MOST_RESULT_BYTES:,} are allowed; hand over "
+                f"the result has {size:,} bytes, but {MAX_RESULT_BYTES:,} are allowed; hand over "
                 "large output as items"
             )
         ending = "result", {"data": data, "metrics": metrics}

@@ -14,7 +14,7 @@ from .ledger import Ledger
 from .requests import host_of
 from .windows import Host
 
-LONGEST_CRAWL_DELAY_S: Final = 120.0
+MAX_CRAWL_DELAY_S: Final = 120.0
 ROBOTS: Final = "/robots.txt"
 
 
@@ -130,7 +130,7 @@ def crawl_delay_s(robots: bytes, agent: str) -> float:
         asked = Protego.parse(robots.decode("utf-8", "ignore")).crawl_delay(agent)
     except ValueError:
         return 0.0
-    return min(max(float(asked or 0.0), 0.0), LONGEST_CRAWL_DELAY_S)
+    return min(max(float(asked or 0.0), 0.0), MAX_CRAWL_DELAY_S)
 
 
 def retry_after_s(header: bytes, now: float) -> float:

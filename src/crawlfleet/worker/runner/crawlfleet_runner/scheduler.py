@@ -32,10 +32,10 @@ worker dies."""
 LEASE_EVERY_S: Final = 1.0
 """Interval at which more requests are leased while there are enough for now."""
 FIRST_PATIENCE_S: Final = 0.25
-LONGEST_PATIENCE_S: Final = 2.0
+MAX_PATIENCE_S: Final = 2.0
 """Between two questions for work, or for the end, when there was none."""
 LOOSE: Final = 500
-MOST_LOOKS: Final = 100
+MAX_LOOKS: Final = 100
 """When a crawl is ended: items that no page led to, leased at once; and how often their queue, or
 more of it, is looked for. It came among the first, and queues take turns."""
 PART: Final = "#"
@@ -290,7 +290,7 @@ class Scheduler:
         for queue in [*self._ready]:
             self._leave(queue)
         self._commit()
-        for _ in range(MOST_LOOKS):
+        for _ in range(MAX_LOOKS):
             if not self._loose or not self.frontier.waiting:
                 break
             held = self.frontier.held()
@@ -308,7 +308,7 @@ class Scheduler:
 
     def _wait(self, now: float) -> None:
         self._ask_at = now + self._patience_s
-        self._patience_s = min(2 * self._patience_s, LONGEST_PATIENCE_S)
+        self._patience_s = min(2 * self._patience_s, MAX_PATIENCE_S)
 
     def _commit(self) -> None:
         if self._seeds:

@@ -7,7 +7,7 @@
 
 local BLOCK = 128 -- bytes
 local BITS = BLOCK * 8
-local MOST_BLOCKS = 4194304 -- Redis has no longer strings
+local MAX_BLOCKS = 4194304 -- Redis has no longer strings
 local MASKS = {[0] = 1, 2, 4, 8, 16, 32, 64, 128}
 
 -- The chance that an id is taken for one of so many that lie in a block on average.
@@ -32,7 +32,7 @@ local function grow()
   local mean = BITS * math.log(2) ^ 2 / -math.log(error)
   while error_of(mean, hashes) > error do mean = mean * 0.99 end
   local wanted = R.capacity * 2 ^ (stage - 1)
-  local blocks = math.min(MOST_BLOCKS, math.ceil(wanted / mean))
+  local blocks = math.min(MAX_BLOCKS, math.ceil(wanted / mean))
   set('stages', stage)
   set('blocks:' .. name, blocks)
   set('capacity:' .. name, math.min(wanted, math.floor(blocks * mean)))
