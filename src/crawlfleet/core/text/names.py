@@ -7,11 +7,16 @@ from typing import Final
 from crawlfleet.errors import FieldProblem
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-EVENT_KIND: Final = re.compile(r"[a-z][a-z_]*(\.[a-z_]*)?\Z")
-"""A kind of event, or the beginning of one: `task.` means every event of tasks."""
+_EVENT_KIND: Final = re.compile(r"[a-z][a-z_]*(\.[a-z_]*)?\Z")
 DESCRIPTION: Final = re.compile(r"[^\x00]{0,2000}\Z")
 _SHOWN: Final = 100
 """Number of characters of a value that an answer repeats."""
+
+
+def is_event_kind(text: str) -> bool:
+    """Whether a text can be a kind of event, or the beginning of one: `task.` means all of
+    tasks."""
+    return _EVENT_KIND.match(text) is not None
 
 
 def name_problems(name: str, field: str = "name") -> Iterator[FieldProblem]:

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from crawlfleet.core.text.names import EVENT_KIND, NAME, description_problems, name_problems
+from crawlfleet.core.text.names import NAME, description_problems, is_event_kind, name_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.alerts.model import BUILT_IN, AlertRule, Severity, Silence, Source
 from crawlfleet.features.alerts.rules.states import OF_ALERTS
@@ -155,7 +155,7 @@ def _source_problems(wanted: AlertRequest | AlertRule) -> Iterator[FieldProblem]
             if missing
             else "leave it out, or use the source events",
         )
-    elif wanted.event and (not EVENT_KIND.match(wanted.event) or _is_of_alerts(wanted.event)):
+    elif wanted.event and (not is_event_kind(wanted.event) or _is_of_alerts(wanted.event)):
         yield FieldProblem(
             field="event",
             value=wanted.event[:80],

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET
 
-from crawlfleet.core.text.names import EVENT_KIND, NAME, description_problems, name_problems
+from crawlfleet.core.text.names import NAME, description_problems, is_event_kind, name_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.features.webhooks.model import Format, Webhook, WebhookStatus
 from crawlfleet.features.webhooks.views import WebhookPatch, WebhookRequest
@@ -94,7 +94,7 @@ def _kind_problems(kinds: tuple[str, ...], format: Format) -> Iterator[FieldProb
             field="kinds", message="has too many entries", remedy=f"name {MAX_KINDS} at most"
         )
     for number, kind in enumerate(kinds[:MAX_KINDS]):
-        if not EVENT_KIND.match(kind):
+        if not is_event_kind(kind):
             yield FieldProblem(
                 field=f"kinds.{number}",
                 value=kind[:80],
