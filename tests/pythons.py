@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 LOCK: Final = ROOT / "requirements.lock"
+PROJECT: Final = ROOT / "pyproject.toml"
 FAST: Final = ("-q", "-p", "no:schemathesis", "-p", "no:cacheprovider", "-m", "not slow")
 LEAST: Final = (3, 11)
 NAME: Final = re.compile(r"python3\.\d+")
@@ -74,10 +75,11 @@ def others() -> list[Interpreter]:
 
 
 def prepare(one: Interpreter) -> Path:
-    """The Python of an environment with all packages; made anew when the lock has changed."""
+    """The Python of an environment with all packages; made anew when the lock, or what the package
+    says of itself, has changed."""
     folder = ROOT / ".pythons" / one.minor
     python, ready = folder / "bin" / "python", folder / "ready"
-    state = f"{one.version} {LOCK.stat().st_mtime_ns}"
+    state = f"{one.version} {LOCK.stat().st_mtime_ns} {PROJECT.stat().st_mtime_ns}"
     if ready.exists() and ready.read_text() == state:
         return python
     print(f"installing packages into {folder.relative_to(ROOT)}", flush=True)
