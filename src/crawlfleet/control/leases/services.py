@@ -77,7 +77,7 @@ class NodeServices:
 def _decoded(decoder: msgspec.json.Decoder[Any], payload: msgspec.Raw) -> Any:
     try:
         return decoder.decode(payload)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:  # the depth of a body was counted
         raise InvalidRequest(
             [
                 FieldProblem(
