@@ -6,7 +6,7 @@ from crawlfleet.ports.sender import OutgoingMessage, Sender, SendResult
 
 
 class SenderByScheme:
-    """Implements `crawlfleet.ports.sender.Courier`: chooses by the scheme of the URL."""
+    """Implements `crawlfleet.ports.sender.Sender`: chooses by the scheme of the URL."""
 
     def __init__(self, by_scheme: Mapping[str, Sender]) -> None:
         self._by_scheme = by_scheme

@@ -21,7 +21,7 @@ READ: Final = frozenset({Outcome.OK, Outcome.TOO_LARGE, Outcome.BAD_CONTENT})
 
 
 class HttpSender:
-    """Implements `crawlfleet.ports.sender.Courier` for `http:` and `https:`."""
+    """Implements `crawlfleet.ports.sender.Sender` for `http:` and `https:`."""
 
     def __init__(self, *, allow_private: bool, timeout_s: float) -> None:
         self._timeout_s = timeout_s

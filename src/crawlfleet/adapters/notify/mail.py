@@ -15,7 +15,7 @@ AT_ONCE: Final = 2
 
 
 class MailSender:
-    """Implements `crawlfleet.ports.sender.Courier` for `mailto:`.
+    """Implements `crawlfleet.ports.sender.Sender` for `mailto:`.
 
     A letter carries the delivery's id as its Message-ID, so that one that is sent twice is
     recognised. The server is the operator's own choice: no guard stands before it.
