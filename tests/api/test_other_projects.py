@@ -88,7 +88,6 @@ def world(master: Master) -> World:
         "cluster_id": "rival-cluster",
         "node_id": node.id,
         "device_id": node.id,
-        "service": "frontier",
         "schedule_id": master.post("/api/v1/schedules", schedule, status=201)["id"],
         "workflow_id": ran["workflow_id"],
         "run_id": ran["id"],
@@ -295,7 +294,7 @@ def test_nothing_of_another_project_is_shown_or_touched(
     if route.scope is Scope.PUBLIC:
         return
     before = possessions(master)
-    path = route.path.format(**world.ids)
+    path = route.path.format(service="frontier", **world.ids)
     if route.scope is not Scope.OWN:
         answer = master.call(
             route.method, path, None if route.method == "GET" else {}, key=world.key
