@@ -81,7 +81,7 @@ def test_a_crawl_is_ordered_with_words_that_people_use(page: Page, fleet: Ground
     page.get_by_label("Selector 1", exact=True).fill("h2.title")
     main.get_by_role("button", name="Try them").click()
     expect(main.get_by_text(re.compile(r"^title: \d+$"))).to_be_visible()
-    expect(main.get_by_text("Obey robots.txt")).to_be_hidden()
+    expect(main.get_by_text("Obey robots.txt", exact=True)).to_be_hidden()
     main.locator("summary", has_text="Politeness").click()
     page.get_by_label("Pause between requests", exact=True).fill("0")
     page.get_by_label("Obey robots.txt", exact=True).uncheck()

@@ -125,7 +125,7 @@ class Politeness(Part, frozen=True, kw_only=True):
     """Limits of the load on sites. The defaults are polite."""
 
     obey_robots: bool = True
-    """Obey robots.txt."""
+    """Leave alone what a site forbids in its robots.txt."""
     delay_s: Annotated[float, Meta(ge=0)] = 1.0
     """Seconds between the starts of two requests to a host; robots.txt may demand more."""
     max_delay_s: Annotated[float, Meta(ge=0)] = 120.0
