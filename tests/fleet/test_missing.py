@@ -44,7 +44,7 @@ def _causes(folder: Path) -> list[str]:
 def test_a_busy_node_that_is_killed_is_missed_for_its_broken_connections(tmp_path: Path) -> None:
     chance = random.Random(12)
 
-    async def scene(fleet: SeveralMasters) -> list[float]:
+    async def scene(fleet: SeveralMasters) -> tuple[list[float], list[str]]:
         took = []
         fleet.start("master-1")
         fleet.start("worker-2")
@@ -63,14 +63,14 @@ def test_a_busy_node_that_is_killed_is_missed_for_its_broken_connections(tmp_pat
                 async with asyncio.timeout(60):
                     while len(_causes(tmp_path)) <= number:
                         await asyncio.sleep(0.05)
-        return took
+        # A fleet that ends breaks connections, too.
+        return took, _causes(tmp_path)
 
     fleet = _one_master(tmp_path, CRAWLFLEET_WORKER_SLOTS="4", **STOCK_SESSION)
     try:
-        took = asyncio.run(scene(fleet))
+        took, causes = asyncio.run(scene(fleet))
     finally:
         fleet.end()
-    causes = _causes(tmp_path)
     assert len(causes) == KILLS
     assert [cause for cause in causes if "its connection broke" not in cause] == []
     assert max(took) < SOON_S, took
