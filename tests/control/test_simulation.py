@@ -185,17 +185,7 @@ def ended_sessions_get_work(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Present, "accept", without_guard)
 
 
-ROWS = (
-    "projects",
-    "clusters",
-    "nodes",
-    "sessions",
-    "tasks",
-    "executions",
-    "keys",
-    "claims",
-    "events",
-)
+ROWS = ("nodes", "sessions", "tasks", "executions", "rows", "claims", "events")
 
 
 def versions_are_not_checked(patch: pytest.MonkeyPatch) -> None:
