@@ -416,7 +416,7 @@ def test_the_last_words_of_a_dying_process_are_heard() -> None:
 PARENT = """
 import asyncio, sys
 from crawlfleet.model.settings import WorkerSettings
-from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.testing.executor_suite import WatchedRun, make_assignment
 from crawlfleet.worker.pool.pool import ProcessPool
 
 async def main():
@@ -427,8 +427,8 @@ async def main():
         python_allow=("usercode:spin_in_c",), commands={"deaf": ("sh", "-c", program)}))
     python = {"function": "usercode:spin_in_c", "args": [file + ".py"]}
     async with asyncio.TaskGroup() as group:
-        group.create_task(pool.run(make_assignment("python", python), Watch()))
-        group.create_task(pool.run(make_assignment("deaf", {}), Watch()))
+        group.create_task(pool.run(make_assignment("python", python), WatchedRun()))
+        group.create_task(pool.run(make_assignment("deaf", {}), WatchedRun()))
 
 asyncio.run(main())
 """
